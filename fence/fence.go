@@ -1,0 +1,241 @@
+package fence
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+//go:embed queries.sql
+var queriesSQL string
+
+// Queries are the package's statements; tests check them against the schema.
+var Queries = postgres.ParseQueries(queriesSQL)
+
+// HolderKind says what sort of thing holds a fence.
+type HolderKind string
+
+// The kinds of holders.
+const (
+	User     HolderKind = "user"
+	Team     HolderKind = "team"
+	Run      HolderKind = "run"
+	Recovery HolderKind = "recovery"
+)
+
+// Holder is who holds, or wants to hold, a fence. Name is for showing only.
+type Holder struct {
+	Kind HolderKind
+	ID   string
+	Name string
+}
+
+// Token is proof of holding: it passes Guard as long as nobody else was let in.
+type Token struct {
+	Workspace ids.Workspace
+	Epoch     int64
+	Holder    Holder
+}
+
+// Status is a fence as it stands. An empty Holder.Kind means free.
+type Status struct {
+	Workspace    ids.Workspace
+	Epoch        int64
+	Holder       Holder
+	Reason       string
+	RecoveryHeld bool
+	AcquiredAt   *time.Time
+}
+
+// Held tells whether anybody holds the fence.
+func (s Status) Held() bool { return s.Holder.Kind != "" }
+
+// HeldBy tells whether this very holder does.
+func (s Status) HeldBy(kind HolderKind, id string) bool {
+	return s.Holder.Kind == kind && s.Holder.ID == id
+}
+
+// Token gives the token of the current holder.
+func (s Status) Token() Token {
+	return Token{Workspace: s.Workspace, Epoch: s.Epoch, Holder: s.Holder}
+}
+
+// Create makes the fence of a new workspace: free, epoch 0.
+func Create(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace) error {
+	_, err := postgres.Exec(ctx, tx, Queries.Get("Create"), postgres.Args{"workspace_id": workspace, "organization_id": organization})
+	return err
+}
+
+// Read gives the fence as it stands.
+func Read(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Status, error) {
+	return read(ctx, tx, "Read", workspace)
+}
+
+// Lock gives the fence and holds its row until the transaction ends: the lineage
+// lock (ST-19). It comes first in the lock order.
+func Lock(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Status, error) {
+	return read(ctx, tx, "Lock", workspace)
+}
+
+func read(ctx context.Context, tx postgres.Tx, query string, workspace ids.Workspace) (Status, error) {
+	row, err := postgres.One[struct {
+		WorkspaceID  ids.Workspace
+		Epoch        int64
+		HolderKind   HolderKind
+		HolderID     string
+		HolderName   string
+		Reason       string
+		RecoveryHeld bool
+		AcquiredAt   *time.Time
+	}](ctx, tx, Queries.Get(query), postgres.Args{"workspace_id": workspace})
+	if postgres.NoRow(err) {
+		return Status{}, fault.Missing("workspace", string(workspace))
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("read the fence: %w", err)
+	}
+	return Status{
+		Workspace: row.WorkspaceID, Epoch: row.Epoch, Holder: Holder{Kind: row.HolderKind, ID: row.HolderID, Name: row.HolderName},
+		Reason: row.Reason, RecoveryHeld: row.RecoveryHeld, AcquiredAt: row.AcquiredAt,
+	}, nil
+}
+
+// Acquire takes a free fence and advances its epoch. It answers Locked when
+// somebody holds it and RecoveryHeld when a run must be recovered first (RC-08).
+func Acquire(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, holder Holder, reason string) (Token, error) {
+	epoch, err := postgres.Value[int64](ctx, tx, Queries.Get("Acquire"), postgres.Args{
+		"workspace_id": workspace, "holder_kind": string(holder.Kind), "holder_id": holder.ID, "holder_name": holder.Name, "reason": reason,
+	})
+	if err == nil {
+		return Token{Workspace: workspace, Epoch: epoch, Holder: holder}, nil
+	}
+	if !postgres.NoRow(err) {
+		return Token{}, fmt.Errorf("acquire the fence: %w", err)
+	}
+	status, err := Read(ctx, tx, workspace)
+	if err != nil {
+		return Token{}, err
+	}
+	if err := status.CheckRecovery(); err != nil {
+		return Token{}, err
+	}
+	return Token{}, fault.New(fault.Locked, "workspace_locked", "The workspace %s.", status.Describe())
+}
+
+// Describe says who holds the fence in words that clients look for ("is locked by
+// User", "Run" or "Team").
+func (s Status) Describe() string {
+	kind := map[HolderKind]string{User: "User", Team: "Team", Run: "Run", Recovery: "Run"}[s.Holder.Kind]
+	name := s.Holder.Name
+	if name == "" {
+		name = s.Holder.ID
+	}
+	return fmt.Sprintf("is locked by %s %s", kind, name)
+}
+
+// CheckRecovery answers RecoveryHeld, naming the run and the way out, when the
+// fence is held for recovery (RC-08, ER-03).
+func (s Status) CheckRecovery() error {
+	if !s.RecoveryHeld {
+		return nil
+	}
+	return fault.New(fault.RecoveryHeld, "workspace_recovery_pending",
+		"Complete recovery of %s first: its apply ended without proof of what it wrote, so the workspace is held. "+
+			"On the server's host, an operator compares the current state with the real infrastructure and runs: holdfast admin recover %s --reason REASON --apply", s.Holder.ID, s.Holder.ID)
+}
+
+// Guard answers nil only while tok is the current holder's: held, same epoch,
+// same holder (ST-15, AU-02). It locks the fence row, so that what is checked
+// stays true until the transaction ends.
+func Guard(ctx context.Context, tx postgres.Tx, tok Token) (Status, error) {
+	status, err := Lock(ctx, tx, tok.Workspace)
+	if err != nil {
+		return Status{}, err
+	}
+	if status.Epoch != tok.Epoch || !status.HeldBy(tok.Holder.Kind, tok.Holder.ID) {
+		return status, stale(tok, status)
+	}
+	return status, nil
+}
+
+func stale(tok Token, status Status) error {
+	now := "nobody holds it now"
+	if status.Held() {
+		now = "it " + status.Describe() + " now"
+	}
+	return fault.New(fault.Conflict, "stale_fence",
+		"The lock under which this was begun (epoch %d) is gone: the workspace is at epoch %d and %s. Lock the workspace again, read the current state and repeat the change on top of it.", tok.Epoch, status.Epoch, now)
+}
+
+// Release frees the fence for the next holder; the epoch stays. It answers
+// Conflict "stale_fence" when tok no longer holds it.
+func Release(ctx context.Context, tx postgres.Tx, tok Token) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Release"), args(tok))
+	if err != nil {
+		return fmt.Errorf("release the fence: %w", err)
+	}
+	if n == 0 {
+		status, err := Read(ctx, tx, tok.Workspace)
+		if err != nil {
+			return err
+		}
+		return stale(tok, status)
+	}
+	return nil
+}
+
+// Revoke takes the fence from whoever holds it and advances the epoch, so that the
+// old holder can never publish again. It must follow Lock in the same transaction.
+func Revoke(ctx context.Context, tx postgres.Tx, locked Status) (epoch int64, err error) {
+	epoch, err = postgres.Value[int64](ctx, tx, Queries.Get("Revoke"), postgres.Args{"workspace_id": locked.Workspace, "epoch": locked.Epoch})
+	if err != nil {
+		return 0, fmt.Errorf("revoke the fence: %w", err)
+	}
+	return epoch, nil
+}
+
+// Grow advances the epoch under the same holder: uploads begun before are fenced
+// off, the holder goes on with the new token (ST-22).
+func Grow(ctx context.Context, tx postgres.Tx, tok Token) (Token, error) {
+	epoch, err := postgres.Value[int64](ctx, tx, Queries.Get("Grow"), args(tok))
+	if postgres.NoRow(err) {
+		status, err := Read(ctx, tx, tok.Workspace)
+		if err != nil {
+			return Token{}, err
+		}
+		return Token{}, stale(tok, status)
+	}
+	if err != nil {
+		return Token{}, fmt.Errorf("advance the fence: %w", err)
+	}
+	tok.Epoch = epoch
+	return tok, nil
+}
+
+// HoldForRecovery keeps the fence with a run that has ended without proof. From
+// here on only recovery frees it (RC-05).
+func HoldForRecovery(ctx context.Context, tx postgres.Tx, tok Token, reason string) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("HoldForRecovery"), postgres.Args{
+		"workspace_id": tok.Workspace, "epoch": tok.Epoch, "holder_id": tok.Holder.ID, "reason": reason,
+	})
+	if err != nil {
+		return fmt.Errorf("hold the fence for recovery: %w", err)
+	}
+	if n == 0 {
+		status, err := Read(ctx, tx, tok.Workspace)
+		if err != nil {
+			return err
+		}
+		return stale(tok, status)
+	}
+	return nil
+}
+
+func args(tok Token) postgres.Args {
+	return postgres.Args{"workspace_id": tok.Workspace, "epoch": tok.Epoch, "holder_kind": string(tok.Holder.Kind), "holder_id": tok.Holder.ID}
+}

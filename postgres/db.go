@@ -1,0 +1,194 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-run/holdfast/fault"
+)
+
+// DB is a pool of connections to one database.
+type DB struct{ pool *pgxpool.Pool }
+
+// Tx is a running transaction. Whoever receives one uses it and leaves ending it
+// to the caller.
+type Tx interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Args are the @named arguments of a query.
+type Args = pgx.NamedArgs
+
+// Open connects to the database at url (postgres://…) and checks that it answers.
+func Open(ctx context.Context, url string) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the database address cannot be read: it must be a postgres:// URL") // err may hold the password
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, classify(err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, classify(err)
+	}
+	return &DB{pool: pool}, nil
+}
+
+// Close ends all connections.
+func (db *DB) Close() { db.pool.Close() }
+
+// Ping checks that the database answers.
+func (db *DB) Ping(ctx context.Context) error { return classify(db.pool.Ping(ctx)) }
+
+const maxAttempts = 6
+
+// InTx runs fn in a READ COMMITTED transaction and commits it. After a
+// serialization failure or a deadlock fn is run again, so it must have no effect
+// outside the database. name says in errors and logs what the transaction was for.
+// Errors: fn's own, fault.Unavailable when the database cannot be reached, and
+// fault.Unknown when it cannot be told whether the commit happened.
+func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error {
+	var err error
+	for attempt := range maxAttempts {
+		if attempt > 0 {
+			pause := time.Duration(1<<attempt) * (5 + rand.N(5*time.Millisecond)/time.Millisecond) * time.Millisecond
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		err = runOnce(ctx, db, fn)
+		if !retryable(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, classify(err))
+	}
+	return nil
+}
+
+func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
+	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	var xid *string
+	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text").Scan(&xid); err != nil {
+		return err
+	}
+	commitErr := tx.Commit(ctx)
+	if commitErr == nil || xid == nil {
+		return commitErr
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(commitErr, &pgErr) || errors.Is(commitErr, pgx.ErrTxCommitRollback) {
+		return commitErr // the server said no: nothing was committed
+	}
+	return lookUpCommit(ctx, db, *xid, commitErr)
+}
+
+// lookUpCommit asks a new connection what became of a transaction whose COMMIT got no answer.
+func lookUpCommit(ctx context.Context, db *DB, xid string, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	unknown := fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
+	for {
+		var status *string
+		err := db.pool.QueryRow(ctx, "select pg_xact_status($1::text::xid8)", xid).Scan(&status)
+		switch {
+		case err == nil && status != nil && *status == "committed":
+			return nil
+		case err == nil && status != nil && *status == "aborted":
+			return fault.New(fault.Unavailable, "database_unavailable", "The database connection was lost and nothing was stored. Try again.").Because(cause)
+		case err == nil && status == nil:
+			return unknown // too old to be known
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return unknown
+		}
+	}
+}
+
+// InSnapshot runs fn in a read-only transaction in which all statements see one
+// instant. Answers that show several rows are read in it.
+func InSnapshot(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return fn(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, classify(err))
+	}
+	return nil
+}
+
+func retryable(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "40001" || pgErr.Code == "40P01")
+}
+
+// classify turns a lost or refused connection into fault.Unavailable and leaves
+// every other error as it is.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var classified *fault.Error
+	if errors.As(err, &classified) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		// 08 connection, 57P admin shutdown or crash, 53 out of resources, 25006 read-only primary
+		if strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || strings.HasPrefix(pgErr.Code, "53") || pgErr.Code == "25006" {
+			return unavailable(err)
+		}
+		return err
+	}
+	var netErr net.Error
+	var connectErr *pgconn.ConnectError
+	if errors.As(err, &netErr) || errors.As(err, &connectErr) || pgconn.SafeToRetry(err) || lostConnection(err) {
+		return unavailable(err)
+	}
+	return err
+}
+
+func lostConnection(err error) bool {
+	text := err.Error() // pgx gives no type for a connection closed under a running query
+	return strings.Contains(text, "conn closed") || strings.Contains(text, "unexpected EOF") || strings.Contains(text, "connection reset") ||
+		strings.Contains(text, "closed pool")
+}
+
+func unavailable(err error) error {
+	return fault.New(fault.Unavailable, "database_unavailable", "The database cannot be reached. Nothing was changed; try again in a moment.").Because(err)
+}
+
+// Violation gives the SQLSTATE and the constraint's name of a refused statement;
+// both are empty when err is something else.
+func Violation(err error) (sqlstate, constraint string) {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code, pgErr.ConstraintName
+	}
+	return "", ""
+}

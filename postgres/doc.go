@@ -1,0 +1,13 @@
+// Package postgres is the door to PostgreSQL: the pool, transactions, named
+// queries, and what an SQLSTATE means.
+//
+// Owns: InTx and InSnapshot, the reading of named queries, one LISTEN connection.
+// Words: tx (a transaction somebody else began and will end), snapshot (a
+// read-only transaction in which every statement sees the same instant).
+// Invariants: a function that takes a Tx never begins or commits. InTx may run its
+// function again after a serialization failure or deadlock, so nothing outside the
+// database happens in it. A COMMIT whose answer was lost is looked up by its
+// transaction id, never rerun blindly.
+// Refuses: business rules; a constraint's meaning belongs to the package that owns the table.
+// Tested by: postgres_test.go.
+package postgres

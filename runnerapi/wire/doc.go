@@ -1,0 +1,24 @@
+// Package wire holds the messages of the runner protocol, shared by the server's
+// runnerapi and by the runner.
+//
+// Owns: paths, headers and JSON bodies of the protocol. Words: group (runners that
+// share a token), runner (one process of a group, known from its first poll),
+// attempt (one execution of one phase of a run), manifest (everything an attempt is
+// allowed and told to do, fixed by the server at accept), transfer (how to get or
+// put one artifact).
+//
+// The order of calls of one attempt:
+//
+//	poll → ready → accept → (get inputs) → [apply: apply-start] → logs…, status… →
+//	(put artifacts) → [apply: state-confirmation] → done → deregister
+//
+// Poll and ready and deregister carry the group token; all calls from accept's
+// answer on carry the attempt token that only accept hands out. apply-start is the
+// point of no return: without its answer `tofu apply` is not started. Every call may
+// be repeated after a lost answer; the exact repeat gets the same answer.
+//
+// Invariants: no credential and no secret value is in a poll answer or in a
+// manifest; variables travel as an input of their own.
+// Refuses: behaviour; it is data only.
+// Tested by: runnerapi's and runner's tests, which speak it over HTTP.
+package wire

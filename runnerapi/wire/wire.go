@@ -1,0 +1,203 @@
+package wire
+
+import "time"
+
+// Version is the protocol version a runner names when it polls.
+const Version = 1
+
+// Paths, relative to the server's address. {id} is a runner or an attempt.
+const (
+	PathPoll              = "/runner/v1/poll"                             // POST, group token: Poll → Assignment or 204
+	PathReady             = "/runner/v1/runners/{id}/ready"               // POST, group token → 204
+	PathDeregister        = "/runner/v1/runners/{id}"                     // DELETE, group token → 204
+	PathAccept            = "/runner/v1/attempts/{id}/accept"             // POST, group token: Accept → Session
+	PathStatus            = "/runner/v1/attempts/{id}/status"             // GET, attempt token → Status; refreshes liveness
+	PathInput             = "/runner/v1/attempts/{id}/inputs/{kind}"      // GET, attempt token → bytes
+	PathArtifact          = "/runner/v1/attempts/{id}/artifacts/{kind}"   // PUT, attempt token: bytes → 204; at most once a kind
+	PathLogs              = "/runner/v1/attempts/{id}/logs"               // POST, attempt token: bytes at HeaderOffset → LogPosition
+	PathApplyStart        = "/runner/v1/attempts/{id}/apply-start"        // POST, attempt token: ApplyStart → ApplyStarted
+	PathStateConfirmation = "/runner/v1/attempts/{id}/state-confirmation" // POST, attempt token: StateConfirmation → StateConfirmed
+	PathDone              = "/runner/v1/attempts/{id}/done"               // POST, attempt token: Done → 204
+)
+
+// Headers of log and artifact bodies.
+const (
+	HeaderOffset = "Holdfast-Log-Offset" // byte position of the chunk's first byte
+	HeaderSHA256 = "Holdfast-Sha256"     // hex digest of the body, checked by the server
+)
+
+// Kinds of inputs (GET) and artifacts (PUT).
+const (
+	KindConfiguration = "configuration" // input: the tar.gz as the client uploaded it
+	KindVariables     = "variables"     // input: JSON, see Variables
+	KindLockFile      = "lock-file"     // artifact of plan, input of apply: .terraform.lock.hcl
+	KindPlan          = "plan"          // artifact of plan, input of apply: the plan file
+	KindPlanJSON      = "plan-json"     // artifact of plan: `tofu show -json` of the plan file
+)
+
+// Poll asks for work. The call is answered at once when there is some, else after
+// up to WaitSeconds with 204.
+type Poll struct {
+	ProtocolVersion int    `json:"protocol_version"`
+	RunnerName      string `json:"runner_name"`
+	// RunnerID is empty at first; the server names the runner in its first Assignment.
+	RunnerID    string `json:"runner_id,omitempty"`
+	WaitSeconds int    `json:"wait_seconds"`
+	// TofuVersions are the exact versions this runner can execute, such as "1.12.6".
+	TofuVersions []string `json:"tofu_versions"`
+}
+
+// Assignment offers one attempt. It holds nothing secret.
+type Assignment struct {
+	RunnerID  string    `json:"runner_id"`
+	AttemptID string    `json:"attempt_id"`
+	RunID     string    `json:"run_id"`
+	Phase     string    `json:"phase"` // "plan" or "apply"
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Accept takes the assignment. SandboxID names the place where it will execute and
+// is fixed from here on.
+type Accept struct {
+	RunnerID  string `json:"runner_id"`
+	SandboxID string `json:"sandbox_id"`
+}
+
+// Session is the answer to Accept: the credential of this attempt and what to do.
+type Session struct {
+	Token string `json:"token"` // attempt token, also what `tofu` presents to the state API
+	// Manifest is to be parsed as Manifest. ManifestDigest is the server's digest of
+	// exactly these bytes; the runner echoes it and never computes one of its own (AU-19).
+	Manifest       []byte    `json:"manifest"`
+	ManifestDigest string    `json:"manifest_digest"`
+	ExpiresAt      time.Time `json:"expires_at"` // end of all authority of this attempt
+}
+
+// Manifest is everything an attempt does.
+type Manifest struct {
+	AttemptID        string     `json:"attempt_id"`
+	RunID            string     `json:"run_id"`
+	Phase            string     `json:"phase"`
+	OrganizationName string     `json:"organization_name"`
+	WorkspaceID      string     `json:"workspace_id"`
+	WorkspaceName    string     `json:"workspace_name"`
+	WorkingDirectory string     `json:"working_directory"`     // below the configuration's root; "" is the root
+	TofuVersion      string     `json:"tofu_version"`          // exact
+	TofuDigest       string     `json:"tofu_digest,omitempty"` // apply: SHA-256 of the binary that planned; another one never applies
+	Destroy          bool       `json:"destroy"`
+	Refresh          bool       `json:"refresh"`
+	RefreshOnly      bool       `json:"refresh_only"`
+	TargetAddrs      []string   `json:"target_addrs,omitempty"`
+	ReplaceAddrs     []string   `json:"replace_addrs,omitempty"`
+	Inputs           []Transfer `json:"inputs"`
+	Outputs          []Transfer `json:"outputs"`
+	LogLimit         int64      `json:"log_limit"`         // bytes; over it the head and the tail stay, with a marker between
+	MaxSeconds       int        `json:"max_seconds"`       // after this the runner interrupts tofu, then kills it
+	InterruptSeconds int        `json:"interrupt_seconds"` // from the interrupt to the kill
+}
+
+// Transfer says how one artifact is moved. Method is "proxy": through the server at URL.
+type Transfer struct {
+	Kind   string `json:"kind"`
+	Method string `json:"method"`
+	URL    string `json:"url"`              // absolute path on the server
+	SHA256 string `json:"sha256,omitempty"` // of an input, when known
+	Size   int64  `json:"size,omitempty"`
+}
+
+// Variables is the body of the input "variables".
+type Variables struct {
+	// Terraform are values of input variables: literal text, or an HCL expression when HCL is set.
+	// Later entries win over earlier ones of the same key.
+	Terraform []Variable `json:"terraform"`
+	// Environment is added to the environment of tofu.
+	Environment []Variable `json:"environment"`
+}
+
+// Variable is one value.
+type Variable struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	HCL   bool   `json:"hcl"`
+}
+
+// Status is the answer to the status poll.
+type Status struct {
+	Stop bool `json:"stop"` // somebody canceled: interrupt tofu and report done
+	// NextPollSeconds is how long to wait before the next one.
+	NextPollSeconds int `json:"next_poll_seconds"`
+}
+
+// LogPosition is how much of the log the server has: the offset of the next chunk.
+// After a lost answer the runner goes on from here.
+type LogPosition struct {
+	Next int64 `json:"next"`
+}
+
+// ApplyStart redeems the authority to apply, once; the exact repeat is answered alike.
+type ApplyStart struct {
+	ManifestDigest string `json:"manifest_digest"`
+	SandboxID      string `json:"sandbox_id"`
+	TofuDigest     string `json:"tofu_digest"`
+}
+
+// ApplyStarted is the permission to start `tofu apply`.
+type ApplyStarted struct {
+	StartedAt time.Time `json:"started_at"`
+}
+
+// StateConfirmation asks the server, after exit 0 of apply, whether the current
+// state is the one this attempt published. The server compares run, attempt,
+// sandbox, predecessor, lock, fence and checksum (ST-03).
+type StateConfirmation struct {
+	SandboxID string `json:"sandbox_id"`
+}
+
+// StateConfirmed is the proof to send back in Done.
+type StateConfirmed struct {
+	StateVersionID string `json:"state_version_id"` // empty: the apply published nothing and the predecessor is still current
+	SHA256         string `json:"sha256"`
+	Serial         int64  `json:"serial"`
+}
+
+// Outcomes of an attempt as the runner saw it.
+const (
+	OutcomeFinished = "finished" // tofu ended by itself with exit code 0 (or 2 for a plan with changes)
+	OutcomeErrored  = "errored"  // tofu, or the preparation before it, failed
+	OutcomeCanceled = "canceled" // tofu was stopped because Status said so
+	OutcomeTimedOut = "timed_out"
+	OutcomeUnknown  = "unknown" // the runner cannot tell what tofu did
+)
+
+// Done ends an attempt. The exact repeat is accepted; another one is refused (RP-20).
+type Done struct {
+	Outcome     string `json:"outcome"`
+	ExitCode    int    `json:"exit_code"`
+	TofuStarted bool   `json:"tofu_started"` // apply: `tofu apply` was started, and so may have changed things
+	TofuVersion string `json:"tofu_version"`
+	TofuDigest  string `json:"tofu_digest"` // SHA-256 of the tofu binary, hex
+	// Message says in one or two lines what failed before tofu ran; tofu's own errors are in the log.
+	Message string `json:"message,omitempty"`
+	// Plan, of a finished plan.
+	Plan *PlanSummary `json:"plan,omitempty"`
+	// Confirmed, of an apply with exit 0; absent when the confirmation was refused or could not be had.
+	Confirmed *StateConfirmed `json:"confirmed,omitempty"`
+	// ErroredState tells that tofu left an errored.tfstate: state that it could not publish.
+	ErroredState bool  `json:"errored_state"`
+	LogSize      int64 `json:"log_size"` // bytes of log shipped; the server has all of them before Done is accepted
+}
+
+// PlanSummary counts what the plan would do, from `tofu show -json` (RL-35).
+type PlanSummary struct {
+	HasChanges   bool `json:"has_changes"` // exit code 2 of plan -detailed-exitcode (RL-34)
+	Additions    int  `json:"additions"`
+	Changes      int  `json:"changes"`
+	Destructions int  `json:"destructions"`
+	Imports      int  `json:"imports"`
+}
+
+// Problem is the body of an error answer.
+type Problem struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
