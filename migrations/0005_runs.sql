@@ -197,6 +197,13 @@ create table approvals (
     constraint approvals_one_each unique (run_id, reviewer_id)
 );
 
+-- The exact versions of OpenTofu that a group has said it can execute.
+create table runner_group_versions (
+    group_id text not null references runner_groups,
+    version  text not null,
+    primary key (group_id, version)
+);
+
 create table runners (
     id           text primary key,
     group_id     text not null references runner_groups,
@@ -219,15 +226,14 @@ create table attempts (
     assignment_expires_at timestamptz,
     accepted_at           timestamptz,
     sandbox_id            text not null default '',
-    token_hash            bytea constraint attempts_token unique,
-    token_expires_at      timestamptz,
+    token_expires_at      timestamptz, -- end of all authority (AU-20); the token itself is derived, not stored
     manifest              bytea,
     manifest_digest       text not null default '',
     heartbeat_at          timestamptz,
     stop_requested_at     timestamptz,
     apply_started_at      timestamptz,
-    tofu_version          text not null default '',
-    tofu_digest           text not null default '',
+    tofu_version          text not null, -- exact; only a runner that has it is offered the attempt
+    speculative           boolean not null default false, -- waits behind attempts that are not
     state_confirmed_id    text references state_versions,
     state_confirmed_at    timestamptz,
     exit_code             integer,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -20,20 +21,35 @@ type Queries map[string]string
 //
 //	-- name: StateVersionFinalize
 //
-// Further comment lines belong to the statement. A broken or repeated name is a
-// programming error and panics at start.
+// Further comment lines belong to the statement. A block that begins with
+//
+//	-- fragment: RunColumns
+//
+// is no statement: its text stands in for {RunColumns} in the statements after it.
+// A broken or repeated name is a programming error and panics at start.
 func ParseQueries(sql string) Queries {
-	queries := Queries{}
-	for _, block := range strings.Split("\n"+sql, "\n-- name: ")[1:] {
-		name, body, _ := strings.Cut(block, "\n")
-		name, body = strings.TrimSpace(name), strings.TrimSuffix(strings.TrimSpace(body), ";")
-		if name == "" || body == "" || queries[name] != "" {
-			panic(fmt.Sprintf("queries.sql: statement %q is empty or repeated", name))
+	queries, fragments := Queries{}, []string{}
+	blocks := blockStart.FindAllStringSubmatchIndex(sql, -1)
+	for i, at := range blocks {
+		end := len(sql)
+		if i+1 < len(blocks) {
+			end = blocks[i+1][0]
 		}
-		queries[name] = "-- " + name + "\n" + body
+		kind, name := sql[at[2]:at[3]], sql[at[4]:at[5]]
+		body := strings.TrimSuffix(strings.TrimSpace(sql[at[1]:end]), ";")
+		if body == "" || queries[name] != "" {
+			panic(fmt.Sprintf("queries.sql: block %q is empty or repeated", name))
+		}
+		if kind == "fragment" {
+			fragments = append(fragments, "{"+name+"}", body)
+			continue
+		}
+		queries[name] = "-- " + name + "\n" + strings.NewReplacer(fragments...).Replace(body)
 	}
 	return queries
 }
+
+var blockStart = regexp.MustCompile(`(?m)^-- (name|fragment): (\w+)$`)
 
 // Get gives the statement called name; an unknown name is a programming error and panics.
 func (q Queries) Get(name string) string {

@@ -10,8 +10,10 @@ die() {
 	exit 1
 }
 
+# shellcheck disable=SC2034  # used by the scripts that source this
 # root is the repository's folder.
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 
+# shellcheck disable=SC2034
 # cache is where downloads and slow builds are kept between clones.
 cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set, so there is no folder for the cache: set XDG_CACHE_HOME}/.cache}/holdfast

@@ -56,7 +56,7 @@ progress() {
 		sleep 1
 		waited=$((waited + 1))
 		if [ $((waited % 15)) = 0 ]; then
-			say "building tofu: $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s, $(wc -l <"$2") packages compiled (about 1,500 in all)"
+			say "building tofu: $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s, $(wc -l <"$2") packages compiled (about 1,800 in all)"
 		fi
 	done
 }

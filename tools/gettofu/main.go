@@ -27,20 +27,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gettofu VERSION FILE")
 		os.Exit(2)
 	}
-	if err := get(os.Args[1], os.Args[2]); err != nil {
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt) // until the process ends
+	if err := get(ctx, os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "gettofu:", err)
 		os.Exit(1)
 	}
 }
 
 // get writes the verified tofu of that version to file, whole or not at all.
-func get(version, file string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+// Its source is OpenTofu's own, with OpenTofu's signing key, unless options say otherwise.
+func get(ctx context.Context, version, file string, options ...tofudl.ConfigOpt) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
 	defer cancel()
 
-	dl, err := tofudl.New(tofudl.ConfigHTTPClient(impatientClient()))
+	dl, err := tofudl.New(append(options, tofudl.ConfigHTTPClient(impatientClient()))...)
 	if err != nil {
 		return err
 	}

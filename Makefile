@@ -1,0 +1,46 @@
+# `make help` lists what there is. The shell work is in scripts/.
+
+# The standard library of older toolchains has known vulnerabilities, so the build
+# names its own and Go fetches it. To build with another: make HOLDFAST_GOTOOLCHAIN=local
+export GOTOOLCHAIN := $(or $(HOLDFAST_GOTOOLCHAIN),go1.27.3)
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION)"
+
+.PHONY: help demo dev build test check bench go postgres tofu
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: build postgres ## a real tofu plans, applies and destroys through Holdfast, then its secret is searched for in all stored bytes
+	bin/holdfast dev -- examples/demo/run.sh
+
+dev: build postgres ## serve on https://localhost:8443 from ./.holdfast until interrupted
+	bin/holdfast dev
+
+build: go tofu ## build bin/holdfast and bin/holdfast-runner, and get bin/tofu (about ten minutes the first time, where it must be built)
+	$(BUILD) -o bin/holdfast ./cmd/holdfast
+	$(BUILD) -o bin/holdfast-runner ./cmd/holdfast-runner
+
+test: build postgres ## go vet, then unit, database and end-to-end tests against one PostgreSQL cluster of their own
+	go vet ./...
+	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -count=1 -timeout 30m ./...
+	cd tools/gettofu && go test ./...
+
+check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
+	@scripts/check.sh
+
+bench: go postgres ## how fast bytes are sealed and stored
+	@echo "How fast a payload of 16 MB is sealed and opened (envelope), and stored and read back (artifacts):"
+	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -run '^$$' -bench . -benchmem ./envelope ./artifacts
+
+# What the targets above stand on; each installs what it can and says what to do where it cannot.
+
+go:
+	@scripts/go.sh
+
+postgres:
+	@scripts/postgres.sh
+
+tofu: go
+	@scripts/tofu.sh

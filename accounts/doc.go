@@ -1,0 +1,17 @@
+// Package accounts knows who there is: users, organizations, who belongs to which,
+// and the tokens by which people and runner groups prove themselves.
+//
+// Owns: tables users, organizations, memberships, tokens, runner_groups.
+// Words: user token (hfu_…, acts as its user), runner group (a set of runners that
+// share one token, hfr_…; without an organization it serves all), site admin (may
+// do everything), role (what a user is in an organization).
+// Invariants: a token or password is stored only as its digest, so the database
+// cannot give it back (tokens_hash, TestTokensAreStoredAsDigests); whether a token
+// has expired is decided by the database's clock (TestAuthenticateRefuses…); an
+// organization has its key and, when a user made it, an owner from its first
+// instant (TestCreateOrganization…); every change leaves an audit entry in its own
+// transaction.
+// Refuses: attempt tokens, which live and die with an attempt of package runs;
+// what an organization contains, which is package workspaces.
+// Tested by: the _test.go files beside this one, on a real database.
+package accounts

@@ -1,0 +1,162 @@
+package accounts
+
+import (
+	"context"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Organization owns projects and workspaces and has a key of its own. On the wire
+// it goes by its name.
+type Organization struct {
+	ID        ids.Organization
+	Name      string
+	Email     string
+	CreatedAt time.Time
+}
+
+// NewOrganization is what an organization is made from. Email may be empty.
+type NewOrganization struct{ Name, Email string }
+
+var organizationName = regexp.MustCompile(`^[A-Za-z0-9_-]{3,40}$`)
+
+// CreateOrganization makes an organization with its key and its first owner, the
+// user who asks, in the caller's transaction. Only for site admins. A name in use
+// or against the rule is Invalid. What an organization contains from the start is
+// added by package workspaces, which calls this.
+func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, n NewOrganization) (Organization, error) {
+	if err := allowSite(actor, authz.OrganizationCreate); err != nil {
+		return Organization{}, err
+	}
+	if !organizationName.MatchString(n.Name) {
+		return Organization{}, Invalid("name", "Name may only contain letters, numbers, - and _, and must be 3 to 40 characters long")
+	}
+	if err := checkEmail(n.Email); err != nil {
+		return Organization{}, err
+	}
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationInsert"), postgres.Args{
+		"id": ids.New[ids.Organization](), "name": n.Name, "email": n.Email,
+	})
+	if violates(err, "organizations_name") {
+		return Organization{}, Taken("name", "Name")
+	}
+	if err != nil {
+		return Organization{}, err
+	}
+	if err := s.sealer.CreateOrganizationKey(ctx, tx, org.ID); err != nil {
+		return Organization{}, err
+	}
+	if actor.Kind == authz.UserActor {
+		if err := setMember(ctx, tx, org.ID, actor.User, authz.Owner); err != nil {
+			return Organization{}, err
+		}
+	}
+	return org, audit.Append(ctx, tx, audit.Entry{
+		Organization: org.ID, Actor: actor, Action: "organization.created", ObjectKind: "organization", ObjectID: string(org.ID),
+	})
+}
+
+// Organization gives an organization by its exact name. One the actor does not
+// belong to is NotFound.
+func (s *Service) Organization(ctx context.Context, actor authz.Actor, name string) (Organization, error) {
+	var org Organization
+	err := postgres.InSnapshot(ctx, s.db, "accounts.organization", func(tx postgres.Tx) (err error) {
+		org, err = AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, name)
+		return err
+	})
+	return org, err
+}
+
+// AllowedOrganization gives the organization called name when actor may do action
+// to it: NotFound when there is none or the actor does not see it, Forbidden when
+// the actor sees it but may not.
+func AllowedOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, name string) (Organization, error) {
+	if !organizationName.MatchString(name) {
+		return Organization{}, fault.Missing("organization", name)
+	}
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationByName"), postgres.Args{"name": name})
+	if postgres.NoRow(err) {
+		return Organization{}, fault.Missing("organization", name)
+	}
+	if err != nil {
+		return Organization{}, err
+	}
+	if err := authz.Allow(actor, action, authz.Object{Organization: org.ID, Noun: "organization", Name: name}); err != nil {
+		return Organization{}, err
+	}
+	return org, nil
+}
+
+func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) (Organization, error) {
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Organization{}, fault.Missing("organization", string(id))
+	}
+	return org, err
+}
+
+// Organizations gives those the actor sees, by name, and how many there are in all.
+// The zero page is the whole list: clients that ask without one read no second page.
+func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Page) ([]Organization, int, error) {
+	visible := slices.Collect(maps.Keys(actor.Roles))
+	if actor.Kind == authz.AttemptActor {
+		visible = []ids.Organization{actor.Organization}
+	}
+	args := postgres.Args{
+		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible,
+		"limit": int64(math.MaxInt64), "offset": int64(0),
+	}
+	if page != (Page{}) {
+		args["limit"], args["offset"] = page.Limit(), page.Offset()
+	}
+	var orgs []Organization
+	var total int
+	err := postgres.InSnapshot(ctx, s.db, "accounts.organizations", func(tx postgres.Tx) (err error) {
+		if orgs, err = postgres.All[Organization](ctx, tx, queries.Get("Organizations"), args); err != nil {
+			return err
+		}
+		total, err = postgres.Value[int](ctx, tx, queries.Get("OrganizationsCount"), postgres.Args{"all": args["all"], "visible": visible})
+		return err
+	})
+	return orgs, total, err
+}
+
+// AddMember makes user a member of the organization with that role, or changes the
+// role it has. For owners and site admins; an unknown user is NotFound, an unknown
+// role Invalid.
+func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Organization, user ids.User, role authz.Role) error {
+	if err := authz.Allow(actor, authz.OrganizationUpdate, authz.Object{Organization: org, Noun: "organization", Name: string(org)}); err != nil {
+		return err
+	}
+	if role != authz.Owner && role != authz.Member {
+		return Invalid("role", "Role must be %s or %s", authz.Owner, authz.Member)
+	}
+	return postgres.InTx(ctx, s.db, "accounts.add-member", func(tx postgres.Tx) error {
+		if _, err := findOrganization(ctx, tx, org); err != nil {
+			return err
+		}
+		if _, err := findUser(ctx, tx, user); err != nil {
+			return err
+		}
+		if err := setMember(ctx, tx, org, user, role); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Organization: org, Actor: actor, Action: "member.set", ObjectKind: "user", ObjectID: string(user), Details: map[string]any{"role": role},
+		})
+	})
+}
+
+func setMember(ctx context.Context, tx postgres.Tx, org ids.Organization, user ids.User, role authz.Role) error {
+	_, err := postgres.Exec(ctx, tx, queries.Get("MemberSet"), postgres.Args{"organization_id": org, "user_id": user, "role": string(role)})
+	return err
+}

@@ -1,0 +1,155 @@
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// The prefixes tell people, and scanners for leaked secrets, what a token is.
+const (
+	userPrefix        = "hfu_"
+	runnerGroupPrefix = "hfr_"
+	secretBytes       = 32
+)
+
+// Token is a user token without its secret. ExpiresAt is nil for one that never ends.
+type Token struct {
+	ID          ids.Token
+	User        ids.User
+	Description string
+	CreatedAt   time.Time
+	ExpiresAt   *time.Time
+}
+
+// newSecret makes a token and the digest under which it is stored.
+func newSecret(prefix string) (plain string, hash []byte) {
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails: crypto/rand aborts the program instead
+	plain = prefix + base64.RawURLEncoding.EncodeToString(secret)
+	return plain, digest(plain)
+}
+
+// digest needs no salt and no slow hash: a token has 256 random bits.
+func digest(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// wellFormed tells whether the text can be a token of that prefix at all.
+func wellFormed(token, prefix string) bool {
+	encoded, ok := strings.CutPrefix(token, prefix)
+	secret, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	return ok && err == nil && len(secret) == secretBytes
+}
+
+// Authenticate gives the actor behind a user token, with its roles. A token that is
+// unknown, expired or revoked is Unauthenticated; the answer does not say which.
+func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, error) {
+	if !wellFormed(token, userPrefix) {
+		return authz.Actor{}, unauthenticated()
+	}
+	type row struct {
+		UserID        ids.User
+		Username      string
+		SiteAdmin     bool
+		Organizations []ids.Organization
+		Roles         []authz.Role
+	}
+	var found row
+	err := postgres.InSnapshot(ctx, s.db, "accounts.authenticate", func(tx postgres.Tx) (err error) {
+		found, err = postgres.One[row](ctx, tx, queries.Get("TokenActor"), postgres.Args{"hash": digest(token)})
+		if postgres.NoRow(err) {
+			return unauthenticated()
+		}
+		return err
+	})
+	if err != nil {
+		return authz.Actor{}, err
+	}
+	roles := make(map[ids.Organization]authz.Role, len(found.Organizations))
+	for i, org := range found.Organizations {
+		roles[org] = found.Roles[i]
+	}
+	return authz.Actor{Kind: authz.UserActor, User: found.UserID, Name: found.Username, SiteAdmin: found.SiteAdmin, Roles: roles}, nil
+}
+
+func unauthenticated() error {
+	return fault.New(fault.Unauthenticated, "unauthenticated", "The token is unknown, has expired or was revoked. Ask for a new one and log in again.")
+}
+
+// CreateUserToken makes a token that acts as user and gives its plain text, which
+// cannot be had again. A lifetime of 0 is two years. Users make their own tokens,
+// site admins those of everybody; a user the actor may not act for is NotFound.
+func (s *Service) CreateUserToken(ctx context.Context, actor authz.Actor, user ids.User, description string, lifetime time.Duration) (string, Token, error) {
+	if err := allowSelf(actor, user, string(user)); err != nil {
+		return "", Token{}, err
+	}
+	if lifetime < 0 {
+		return "", Token{}, Invalid("expired-at", "Expired at must be in the future")
+	}
+	if err := CheckText("description", "Description", description, 512); err != nil {
+		return "", Token{}, err
+	}
+	plain, hash := newSecret(userPrefix)
+	var token Token
+	err := postgres.InTx(ctx, s.db, "accounts.create-token", func(tx postgres.Tx) (err error) {
+		if _, err := findUser(ctx, tx, user); err != nil {
+			return err
+		}
+		type row struct {
+			ID          ids.Token
+			UserID      ids.User
+			Description string
+			CreatedAt   time.Time
+			ExpiresAt   *time.Time
+		}
+		r, err := postgres.One[row](ctx, tx, queries.Get("TokenInsert"), postgres.Args{
+			"id": ids.New[ids.Token](), "user_id": user, "hash": hash, "description": description, "seconds": lifetime.Seconds(),
+		})
+		if err != nil {
+			return err
+		}
+		token = Token{ID: r.ID, User: r.UserID, Description: r.Description, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+		return audit.Append(ctx, tx, audit.Entry{
+			Actor: actor, Action: "token.created", ObjectKind: "token", ObjectID: string(token.ID), Details: map[string]any{"user": user},
+		})
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return plain, token, nil
+}
+
+// RevokeUserToken ends a token at once. One that is unknown, already revoked or of
+// a user the actor may not act for is NotFound.
+func (s *Service) RevokeUserToken(ctx context.Context, actor authz.Actor, id ids.Token) error {
+	return postgres.InTx(ctx, s.db, "accounts.revoke-token", func(tx postgres.Tx) error {
+		owner, err := postgres.Value[ids.User](ctx, tx, queries.Get("TokenOwner"), postgres.Args{"id": id})
+		if postgres.NoRow(err) || (err == nil && allowSelf(actor, owner, "") != nil) {
+			return fault.Missing("token", string(id))
+		}
+		if err != nil {
+			return err
+		}
+		n, err := postgres.Exec(ctx, tx, queries.Get("TokenRevoke"), postgres.Args{"id": id, "user_id": owner})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fault.Missing("token", string(id)) // somebody else revoked it just now
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Actor: actor, Action: "token.revoked", ObjectKind: "token", ObjectID: string(id), Details: map[string]any{"user": owner},
+		})
+	})
+}

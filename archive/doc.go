@@ -1,0 +1,2 @@
+// Package archive will hold the safe reading of configuration archives.
+package archive

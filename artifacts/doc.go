@@ -1,0 +1,22 @@
+// Package artifacts keeps sealed, write-once objects: configurations, lock files,
+// plans, states and logs. A row in PostgreSQL says that an object counts; the
+// object store holds bytes nobody can read without the key ring.
+//
+// Owns: tables objects and organization_keys; the layout of the object store; the
+// only S3 client.
+// Words: object (sealed bytes and the row that points to them), sidecar (a small
+// object beside it with its wrapped DEK), intent (the row before the bytes),
+// organization key and DEK (see envelope).
+// Layout: <organization>/<workspace>/<kind>/<object> is the body, the same with
+// .dek.<version> its sidecar, <organization>/organization-key.<version> the wrapped
+// organization key. With the key ring that is enough to read a store whose database
+// is lost. Whoever shreds an organization removes the key's row and that object.
+// Invariants: a key is used once and never overwritten; no key plus "/" begins
+// another. A row is stored only after body and sidecar are (TestPut…). A stored
+// object opens whole and in its own place or is an error, never an empty or partial
+// success (TestOpenRefuses…). Memory is constant in the size of the object
+// (TestPutOverTheLimit). No rule depends on conditional writes, listing or
+// versions of the store.
+// Refuses: to reuse an object id; to delete bytes; to open an object that was discarded.
+// Tested by: service_test.go, values_test.go, s3_test.go with storetest.
+package artifacts

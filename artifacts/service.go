@@ -1,0 +1,193 @@
+package artifacts
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Service seals, keeps and opens objects.
+type Service struct {
+	db    *postgres.DB
+	store ObjectStore
+	ring  envelope.Keyring
+	cache keyCache
+}
+
+// New makes the service. It has no effect until it is used.
+func New(db *postgres.DB, store ObjectStore, ring envelope.Keyring) *Service {
+	return &Service{db: db, store: store, ring: ring, cache: keyCache{keys: map[keyName]organizationKey{}, copied: map[keyName]bool{}}}
+}
+
+// outcomeLimit is how long the outcome of an upload may take to write. It does not
+// depend on the caller, who may have gone.
+const outcomeLimit = 10 * time.Second
+
+// Put seals and stores what body gives: the intent as a row, then the bytes, then
+// the sidecar, then the outcome. With a positive limit a longer body is
+// fault.TooLarge with code artifact_too_large as soon as it passes the limit. An
+// error of body is returned as it is; a store or database that is down is
+// fault.Unavailable. After an error nothing counts as stored. Put repeated makes
+// another object. The memory used is constant.
+func (s *Service) Put(ctx context.Context, spec Spec, body io.Reader, limit int64) (Object, error) {
+	spec, err := spec.normalized()
+	if err != nil {
+		return Object{}, err
+	}
+	id, dek := ids.New[ids.Object](), envelope.NewKey()
+	var key organizationKey
+	var wrappedDEK []byte
+	err = postgres.InTx(ctx, s.db, "artifacts.intend", func(tx postgres.Tx) (err error) {
+		if key, err = s.currentKey(ctx, tx, spec.Organization); err != nil {
+			return err
+		}
+		wrappedDEK = envelope.SealValue(key.key, dekAAD(spec.Organization, id), dek[:])
+		return insertIntent(ctx, tx, id, spec, key.row.Version, wrappedDEK)
+	})
+	if err != nil {
+		return Object{}, err
+	}
+	object, err := s.upload(ctx, id, spec, body, limit, dek, key.row, wrappedDEK)
+	if err != nil {
+		s.giveUp(ctx, spec.Organization, id)
+		return Object{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
+	defer cancel()
+	err = postgres.InTx(ctx, s.db, "artifacts.stored", func(tx postgres.Tx) error {
+		return markStored(ctx, tx, spec.Organization, object)
+	})
+	if err != nil {
+		return Object{}, err // the row stays pending or discarded: nobody points to it
+	}
+	return object, nil
+}
+
+// upload puts body and sidecar into the store.
+func (s *Service) upload(ctx context.Context, id ids.Object, spec Spec, body io.Reader, limit int64, dek envelope.Key, key keyRow, wrappedDEK []byte) (Object, error) {
+	if err := s.copyKey(ctx, spec.Organization, key); err != nil {
+		return Object{}, err
+	}
+	sealing, err := newSealingReader(body, limit, dek, spec.context(id))
+	if err != nil {
+		return Object{}, err
+	}
+	err = s.store.Put(ctx, spec.bodyKey(id), sealing)
+	switch {
+	case sealing.err != nil:
+		return Object{}, sealing.err // also when the store hid it or took it for its own
+	case err != nil:
+		return Object{}, err
+	case !sealing.consumed():
+		return Object{}, fault.New(fault.Internal, "store_incomplete", "The object store reported success before it had taken the whole object.")
+	}
+	if err := s.store.Put(ctx, spec.sidecarKey(id, key.Version), bytes.NewReader(wrappedDEK)); err != nil {
+		return Object{}, err
+	}
+	object := Object{ID: id, Kind: spec.Kind, Size: sealing.size}
+	object.SHA256, object.MD5 = sealing.digests()
+	return object, nil
+}
+
+// giveUp discards the row of an upload that failed; the error is already on its
+// way to the caller. A row that stays pending is found by its age.
+func (s *Service) giveUp(ctx context.Context, org ids.Organization, id ids.Object) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
+	defer cancel()
+	err := postgres.InTx(ctx, s.db, "artifacts.abandon", func(tx postgres.Tx) error { return abandon(ctx, tx, org, id) })
+	if err != nil {
+		slog.WarnContext(ctx, "the row of a failed upload stays pending", "object", id, "error", err)
+	}
+}
+
+// Open gives the plain bytes of a stored object, streaming. An object that is not
+// visible to org, or was discarded, is fault.NotFound. Bytes that are missing from
+// the store although the row counts are fault.Internal with code object_missing;
+// bytes that were changed, cut or exchanged are sealed_object_corrupt, from Open or
+// from a later Read. A store that is down is fault.Unavailable. Whoever sends the
+// bytes on must treat an error of Read as a failure of the whole.
+func (s *Service) Open(ctx context.Context, org ids.Organization, id ids.Object) (io.ReadCloser, Object, error) {
+	var row objectRow
+	var key organizationKey
+	err := postgres.InSnapshot(ctx, s.db, "artifacts.open", func(tx postgres.Tx) (err error) {
+		if row, err = readStored(ctx, tx, org, id); err != nil {
+			return err
+		}
+		key, err = s.keyOf(ctx, tx, org, row.KeyVersion)
+		return err
+	})
+	if err != nil {
+		return nil, Object{}, err
+	}
+	dek, err := unwrapDEK(key, org, row)
+	if err != nil {
+		return nil, Object{}, err
+	}
+	sealed, err := s.store.Get(ctx, row.spec().bodyKey(id))
+	if fault.Is(err, fault.NotFound) {
+		return nil, Object{}, fault.New(fault.Internal, "object_missing", "The %s %s is recorded, but its bytes are not in the object store. Restore them from a backup of the store.", row.Kind, id).Because(err)
+	}
+	if err != nil {
+		return nil, Object{}, err
+	}
+	plain, err := openVerified(sealed, dek, row.spec().context(id))
+	if err != nil {
+		return nil, Object{}, closing(sealed, err)
+	}
+	return plain, row.object(), nil
+}
+
+// openVerified opens the stream and authenticates its first chunk, so that most
+// damage shows before a caller has begun to answer.
+func openVerified(sealed io.ReadCloser, dek envelope.Key, c envelope.Context) (io.ReadCloser, error) {
+	plain, err := envelope.Open(sealed, dek, c)
+	if err != nil {
+		return nil, err
+	}
+	ahead := bufio.NewReaderSize(plain, 64<<10)
+	if _, err := ahead.Peek(1); err != nil && err != io.EOF {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{ahead, sealed}, nil
+}
+
+func closing(c io.Closer, err error) error {
+	_ = c.Close() // err says more
+	return err
+}
+
+func unwrapDEK(key organizationKey, org ids.Organization, row objectRow) (envelope.Key, error) {
+	plain, err := envelope.OpenValue(key.key, dekAAD(org, row.ID), row.WrappedDEK)
+	if err != nil {
+		return envelope.Key{}, err
+	}
+	if len(plain) != envelope.KeySize {
+		return envelope.Key{}, fault.New(fault.Internal, "sealed_value_corrupt", "The data key of object %s has a wrong size. Restore the database from a backup.", row.ID)
+	}
+	return envelope.Key(plain), nil
+}
+
+// Info gives size and digests of a stored object without touching the store. An
+// object that is not visible to org, or was discarded, is fault.NotFound.
+func (s *Service) Info(ctx context.Context, tx postgres.Tx, org ids.Organization, id ids.Object) (Object, error) {
+	row, err := readStored(ctx, tx, org, id)
+	return row.object(), err
+}
+
+// Discard gives up a stored object: it cannot be opened any more, and its bytes may
+// be removed from the store later. Discarding it again succeeds; an object still
+// being uploaded is fault.Conflict.
+func (s *Service) Discard(ctx context.Context, tx postgres.Tx, org ids.Organization, id ids.Object) error {
+	return discard(ctx, tx, org, id)
+}

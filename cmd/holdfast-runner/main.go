@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-run/holdfast/runner"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// cli is the command line; each flag is also an environment variable.
+type cli struct {
+	Address        string `env:"HOLDFAST_ADDRESS" required:"" help:"Address of the server, such as https://holdfast.example.com."`
+	TokenFile      string `env:"HOLDFAST_RUNNER_TOKEN_FILE" required:"" type:"existingfile" help:"File with the runner group's token."`
+	Dir            string `env:"HOLDFAST_RUNNER_DIR" required:"" type:"path" help:"Folder of this runner alone; attempts are executed below it."`
+	Tofu           string `env:"HOLDFAST_TOFU" required:"" type:"existingfile" help:"The tofu binary."`
+	ProviderMirror string `env:"HOLDFAST_PROVIDER_MIRROR" type:"existingdir" help:"Folder with providers (filesystem mirror) to look into before the registries."`
+	Name           string `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
+	CAFile         string `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+func main() {
+	var args cli
+	kong.Parse(
+		&args,
+		kong.Name("holdfast-runner"),
+		kong.Description("Executes the runs of a Holdfast server with tofu. The first SIGTERM ends it after the run at hand, the second interrupts tofu."),
+		kong.Vars{"version": "holdfast-runner " + version},
+	)
+	if err := run(args); err != nil {
+		fmt.Fprintln(os.Stderr, "holdfast-runner:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args cli) error {
+	token, err := os.ReadFile(args.TokenFile)
+	if err != nil {
+		return err
+	}
+	name := args.Name
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return err
+		}
+	}
+	ctx, interrupt := onSignals()
+	return runner.Run(ctx, runner.Config{
+		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
+		ProviderMirror: args.ProviderMirror, Name: name, CAFile: args.CAFile, Interrupt: interrupt,
+	})
+}
+
+// onSignals gives a context that the first signal ends, and a channel that the second closes.
+func onSignals() (context.Context, <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	interrupt := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		slog.Info("ending after the attempt at hand; a second signal interrupts it")
+		cancel()
+		<-signals
+		close(interrupt)
+	}()
+	return ctx, interrupt
+}

@@ -1,0 +1,362 @@
+package dispatch
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+//go:embed queries.sql
+var queriesSQL string
+
+// Queries are the package's statements; tests check them against the schema.
+var Queries = postgres.ParseQueries(queriesSQL)
+
+// Channel is notified when an attempt becomes pending.
+const Channel = "holdfast_attempts"
+
+// Status of an attempt (RP-19).
+type Status string
+
+// The statuses.
+const (
+	Pending  Status = "pending"
+	Assigned Status = "assigned"
+	Running  Status = "running"
+	Finished Status = "finished" // its runner reported done
+	Lost     Status = "lost"     // nobody reported
+	Canceled Status = "canceled" // withdrawn before a runner accepted it
+)
+
+// Attempt is one execution of one phase of a run.
+type Attempt struct {
+	ID                  ids.Attempt
+	OrganizationID      ids.Organization
+	WorkspaceID         ids.Workspace
+	RunID               ids.Run
+	Phase               authz.Phase
+	Status              Status
+	FenceEpoch          *int64
+	RunnerID            ids.Runner
+	GroupID             ids.RunnerGroup
+	AssignmentExpiresAt *time.Time
+	AcceptedAt          *time.Time
+	SandboxID           string
+	TokenExpiresAt      *time.Time
+	Manifest            []byte
+	ManifestDigest      string
+	HeartbeatAt         *time.Time
+	StopRequestedAt     *time.Time
+	ApplyStartedAt      *time.Time
+	TofuVersion         string
+	StateConfirmedID    ids.StateVersion
+	ExitCode            *int
+	Outcome             string
+	DoneDigest          string
+	LogSize             int64
+	LogObjectID         ids.Object
+	CreatedAt           time.Time
+	FinishedAt          *time.Time
+}
+
+// Service keeps attempts and their logs.
+type Service struct {
+	db      *postgres.DB
+	objects *artifacts.Service
+	links   *envelope.Links
+}
+
+// New makes the service.
+func New(db *postgres.DB, objects *artifacts.Service, links *envelope.Links) *Service {
+	return &Service{db: db, objects: objects, links: links}
+}
+
+// NewAttempt is what a run asks for. Epoch is nil for a plan that never locks.
+type NewAttempt struct {
+	Organization ids.Organization
+	Workspace    ids.Workspace
+	Run          ids.Run
+	Phase        authz.Phase
+	Epoch        *int64
+	TofuVersion  string
+	Speculative  bool
+}
+
+// Create makes a pending attempt and wakes the waiting runners at commit.
+func Create(ctx context.Context, tx postgres.Tx, n NewAttempt) (ids.Attempt, error) {
+	id := ids.New[ids.Attempt]()
+	_, err := postgres.Exec(ctx, tx, Queries.Get("Create"), postgres.Args{
+		"id": id, "organization_id": n.Organization, "workspace_id": n.Workspace, "run_id": n.Run, "phase": string(n.Phase),
+		"fence_epoch": n.Epoch, "tofu_version": n.TofuVersion, "speculative": n.Speculative,
+	})
+	if err != nil {
+		return "", fmt.Errorf("create the attempt: %w", err)
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("Notify"), postgres.Args{"organization_id": n.Organization}); err != nil {
+		return "", fmt.Errorf("wake the runners: %w", err)
+	}
+	return id, nil
+}
+
+// Get reads an attempt.
+func Get(ctx context.Context, tx postgres.Tx, id ids.Attempt) (Attempt, error) {
+	return one(ctx, tx, "Get", postgres.Args{"id": id}, string(id))
+}
+
+// Lock reads an attempt and locks its row; the workspace and the run come before it
+// in the lock order.
+func Lock(ctx context.Context, tx postgres.Tx, id ids.Attempt) (Attempt, error) {
+	return one(ctx, tx, "Lock", postgres.Args{"id": id}, string(id))
+}
+
+// OfRun gives the newest attempt of a run's phase; found is false when there is none.
+func OfRun(ctx context.Context, tx postgres.Tx, run ids.Run, phase authz.Phase) (a Attempt, found bool, err error) {
+	a, err = one(ctx, tx, "OfRun", postgres.Args{"run_id": run, "phase": string(phase)}, string(run))
+	if fault.Is(err, fault.NotFound) {
+		return Attempt{}, false, nil
+	}
+	return a, err == nil, err
+}
+
+func one(ctx context.Context, tx postgres.Tx, query string, args postgres.Args, name string) (Attempt, error) {
+	a, err := postgres.One[Attempt](ctx, tx, Queries.Get(query), args)
+	if postgres.NoRow(err) {
+		return Attempt{}, fault.Missing("attempt", name)
+	}
+	if err != nil {
+		return Attempt{}, fmt.Errorf("read the attempt: %w", err)
+	}
+	return a, nil
+}
+
+// RunnerHello is what a runner says of itself when it polls. ID is empty at its first poll.
+type RunnerHello struct {
+	ID           ids.Runner
+	Name         string
+	TofuVersions []string
+}
+
+// See records a polling runner and its versions, and names a new one.
+func See(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r RunnerHello) (ids.Runner, error) {
+	id := r.ID
+	if id == "" {
+		id = ids.New[ids.Runner]()
+	}
+	id, err := postgres.Value[ids.Runner](ctx, tx, Queries.Get("SeeRunner"), postgres.Args{"id": id, "group_id": group.ID, "name": r.Name})
+	if postgres.NoRow(err) {
+		return "", fault.Missing("runner", string(r.ID)) // it belongs to another group
+	}
+	if err != nil {
+		return "", fmt.Errorf("record the runner: %w", err)
+	}
+	for _, v := range r.TofuVersions {
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("SeeVersion"), postgres.Args{"group_id": group.ID, "version": v}); err != nil {
+			return "", fmt.Errorf("record the runner's versions: %w", err)
+		}
+	}
+	return id, nil
+}
+
+// Versions lists the exact OpenTofu versions that runners of an organization have.
+func Versions(ctx context.Context, tx postgres.Tx, organization ids.Organization) ([]string, error) {
+	return postgres.Values[string](ctx, tx, Queries.Get("Versions"), postgres.Args{"organization_id": organization})
+}
+
+// Claim assigns the oldest fitting attempt to the runner (RP-02…RP-06); found is
+// false when there is none. The run does not change.
+func Claim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner, versions []string, expiry time.Duration) (a Attempt, found bool, err error) {
+	id, err := postgres.Value[ids.Attempt](ctx, tx, Queries.Get("Claim"), postgres.Args{
+		"runner_id": runner, "group_id": group.ID, "organization_id": group.Organization, "versions": versions, "expiry_seconds": expiry.Seconds(),
+	})
+	if postgres.NoRow(err) {
+		return Attempt{}, false, nil
+	}
+	if err != nil {
+		return Attempt{}, false, fmt.Errorf("claim an attempt: %w", err)
+	}
+	a, err = Get(ctx, tx, id)
+	return a, err == nil, err
+}
+
+// Ready marks the runner ready to accept (RP-07).
+func Ready(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Ready"), postgres.Args{"id": runner, "group_id": group.ID})
+	if err == nil && n == 0 {
+		return fault.Missing("runner", string(runner))
+	}
+	return err
+}
+
+// Deregister removes the runner's record; one that is gone already is fine (RP-13).
+func Deregister(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
+	_, err := postgres.Exec(ctx, tx, Queries.Get("Deregister"), postgres.Args{"id": runner, "group_id": group.ID})
+	return err
+}
+
+// Accept opens the session of an assigned attempt in a sandbox (RP-08, RP-09). The
+// caller holds the attempt's row.
+// Errors: Conflict "runner_not_ready", "assignment_expired", "assignment_lost".
+func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a Attempt, runner ids.Runner, sandbox string, authority time.Duration) error {
+	if a.RunnerID != runner || a.GroupID != group.ID || a.Status != Assigned {
+		return fault.New(fault.Conflict, "assignment_lost", "Attempt %s is not assigned to this runner any more; poll again.", a.ID)
+	}
+	status, err := postgres.Value[string](ctx, tx, Queries.Get("RunnerStatus"), postgres.Args{"id": runner, "group_id": group.ID})
+	if err != nil || status != "ready" {
+		return fault.New(fault.Conflict, "runner_not_ready", "Runner %s must say that it is ready before it accepts.", runner)
+	}
+	open, err := postgres.Value[bool](ctx, tx, Queries.Get("AssignmentOpen"), postgres.Args{"id": a.ID})
+	if err != nil {
+		return err
+	}
+	if !open {
+		return fault.New(fault.Conflict, "assignment_expired", "The assignment of %s has expired; poll again.", a.ID)
+	}
+	_, err = postgres.Value[time.Time](ctx, tx, Queries.Get("Accept"), postgres.Args{
+		"id": a.ID, "runner_id": runner, "sandbox_id": sandbox, "authority_seconds": authority.Seconds(),
+	})
+	if err != nil {
+		return fmt.Errorf("accept %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// FixManifest stores the bytes of the manifest and their digest, once (PL-01).
+func FixManifest(ctx context.Context, tx postgres.Tx, id ids.Attempt, manifest []byte, digest string) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("FixManifest"), postgres.Args{"id": id, "manifest": manifest, "manifest_digest": digest})
+	if err == nil && n == 0 {
+		return fault.New(fault.Conflict, "manifest_fixed", "The manifest of %s is fixed already.", id)
+	}
+	return err
+}
+
+const tokenPrefix = "hfa_"
+
+// Token gives the session token of a running attempt. It is derived, so the exact
+// repeat of an accept gives the same one, and it is stored nowhere.
+func (s *Service) Token(a Attempt) string {
+	return tokenPrefix + string(a.ID) + "." + s.links.Mint(tokenSubject(a.ID, a.SandboxID), *a.TokenExpiresAt)
+}
+
+func tokenSubject(id ids.Attempt, sandbox string) string {
+	return "attempt-session/" + string(id) + "/" + sandbox
+}
+
+// IsToken tells whether the text looks like a session token.
+func IsToken(token string) bool {
+	return len(token) > len(tokenPrefix) && token[:len(tokenPrefix)] == tokenPrefix
+}
+
+// Authenticate gives the actor a session token stands for, as long as its attempt
+// runs and its authority lasts; else Unauthenticated.
+func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.Actor, err error) {
+	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid, or its attempt has ended.")
+	if !IsToken(token) {
+		return actor, refused
+	}
+	id, mac, ok := cut(token[len(tokenPrefix):])
+	if !ok {
+		return actor, refused
+	}
+	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate", func(tx postgres.Tx) error {
+		row, err := postgres.One[struct {
+			ID                   ids.Attempt
+			OrganizationID       ids.Organization
+			WorkspaceID          ids.Workspace
+			RunID                ids.Run
+			Phase                authz.Phase
+			SandboxID            string
+			FenceEpoch           int64
+			PredecessorVersionID ids.StateVersion
+		}](ctx, tx, Queries.Get("Session"), postgres.Args{"id": id})
+		if postgres.NoRow(err) {
+			return refused
+		}
+		if err != nil {
+			return err
+		}
+		if s.links.Verify(mac, tokenSubject(row.ID, row.SandboxID), clock.Now()) != nil {
+			return refused
+		}
+		actor = authz.Actor{
+			Kind: authz.AttemptActor, Name: string(row.RunID), Attempt: row.ID, Run: row.RunID, Organization: row.OrganizationID, Workspace: row.WorkspaceID,
+			Phase: row.Phase, Sandbox: row.SandboxID, Epoch: row.FenceEpoch, Predecessor: row.PredecessorVersionID,
+		}
+		return nil
+	})
+	return actor, err
+}
+
+func cut(s string) (id, mac string, ok bool) {
+	for i := range s {
+		if s[i] == '.' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// Heartbeat notes that the runner lives and tells whether it shall stop (RP-11).
+func Heartbeat(ctx context.Context, tx postgres.Tx, id ids.Attempt) (stop bool, err error) {
+	stop, err = postgres.Value[bool](ctx, tx, Queries.Get("Heartbeat"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return true, nil // it has ended
+	}
+	return stop, err
+}
+
+// RequestStop asks the runner to stop; it learns of it at its next status poll.
+func RequestStop(ctx context.Context, tx postgres.Tx, id ids.Attempt) error {
+	_, err := postgres.Exec(ctx, tx, Queries.Get("RequestStop"), postgres.Args{"id": id})
+	return err
+}
+
+// StartApply notes that the authority to apply was redeemed and when. found is
+// false when it was already.
+func StartApply(ctx context.Context, tx postgres.Tx, id ids.Attempt) (at time.Time, first bool, err error) {
+	at, err = postgres.Value[time.Time](ctx, tx, Queries.Get("StartApply"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return time.Time{}, false, nil
+	}
+	return at, err == nil, err
+}
+
+// ConfirmState notes the version that was proved to be this attempt's own.
+func ConfirmState(ctx context.Context, tx postgres.Tx, id ids.Attempt, v ids.StateVersion) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("ConfirmState"), postgres.Args{"id": id, "state_version_id": v})
+	if err == nil && n == 0 {
+		return fault.New(fault.Conflict, "not_applying", "Attempt %s is not applying.", id)
+	}
+	return err
+}
+
+// End is how an attempt ended.
+type End struct {
+	Status     Status // Finished, Lost or Canceled
+	Outcome    string
+	ExitCode   *int
+	DoneDigest string
+}
+
+// Finish ends an attempt from the status its caller saw under the row's lock.
+func Finish(ctx context.Context, tx postgres.Tx, a Attempt, end End) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Finish"), postgres.Args{
+		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest,
+	})
+	if err != nil {
+		return fmt.Errorf("finish %s: %w", a.ID, err)
+	}
+	if n == 0 {
+		return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended.", a.ID)
+	}
+	return nil
+}

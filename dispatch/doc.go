@@ -1,0 +1,15 @@
+// Package dispatch hands attempts to runners and takes in what they say.
+//
+// Owns: tables attempts, runners, runner_group_versions, attempt_artifacts and
+// log_chunks. Words: attempt (one execution of one phase of a run), group and runner
+// (who executes), assignment (an offer that expires), session (from accept to done;
+// its token is derived from attempt, sandbox and expiry, and stands nowhere),
+// artifact (what an attempt hands over), chunk (a piece of log).
+// Invariants: an attempt is offered to one runner only and never again after it
+// expired (G-46); credentials exist from accept on (AU-21); a session's token dies
+// with its attempt, at the latest at the persisted end of its authority (AU-20); an
+// artifact of a kind is handed over once (RL-15).
+// Refuses: deciding what becomes of a run; that is in package runs. Its functions
+// take the transaction of their caller.
+// Tested by: dispatch_test.go and the tests of package runs.
+package dispatch

@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// MaxChunk is the largest piece of log that is taken at once, in bytes.
+const MaxChunk = 256 << 10
+
+func chunkLabel(id ids.Attempt, start int64) string {
+	return fmt.Sprintf("log/%s/%d", id, start)
+}
+
+// AppendLog stores the piece of log that begins at byte start and gives the offset
+// of the next. A piece the server has already is answered alike; one that does not
+// join on is a Conflict "log_offset" naming the offset to go on from. Over limit
+// bytes in all it is TooLarge: the runner cuts its log before.
+func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, start int64, data []byte, limit int64) (next int64, err error) {
+	sum := sha256.Sum256(data)
+	digest := hex.EncodeToString(sum[:])
+	if start < a.LogSize {
+		had, err := postgres.Value[string](ctx, tx, Queries.Get("ChunkDigest"), postgres.Args{"attempt_id": a.ID, "start_at": start, "size": len(data)})
+		if err == nil && had == digest {
+			return a.LogSize, nil
+		}
+		if err != nil && !postgres.NoRow(err) {
+			return 0, err
+		}
+	}
+	if start != a.LogSize || a.Status != Running {
+		return a.LogSize, fault.New(fault.Conflict, "log_offset", "The server has %d bytes of this log; go on from there.", a.LogSize)
+	}
+	if len(data) == 0 {
+		return start, nil
+	}
+	next = start + int64(len(data))
+	if next > limit {
+		return 0, fault.New(fault.TooLarge, "log_too_large", "A log may have at most %d bytes; keep its head and its tail.", limit)
+	}
+	sealed, err := s.objects.SealValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, start), clean(data))
+	if err != nil {
+		return 0, err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("AdvanceLog"), postgres.Args{"id": a.ID, "start_at": start, "next": next})
+	if err != nil || n != 1 {
+		return 0, fmt.Errorf("advance the log of %s: %d rows: %w", a.ID, n, err)
+	}
+	_, err = postgres.Exec(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
+		"attempt_id": a.ID, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
+	})
+	return next, err
+}
+
+// clean replaces the two bytes that frame a log for its readers (case 106).
+func clean(data []byte) []byte {
+	data = bytes.ReplaceAll(data, []byte{0x02}, []byte{' '})
+	return bytes.ReplaceAll(data, []byte{0x03}, []byte{' '})
+}
+
+// ReadLog gives at most limit bytes of the log from offset; nothing past its end.
+func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, offset, limit int64) ([]byte, error) {
+	if offset >= a.LogSize || limit <= 0 {
+		return nil, nil
+	}
+	end := min(offset+limit, a.LogSize)
+	if a.LogObjectID != "" {
+		return s.readFolded(ctx, a, offset, end)
+	}
+	rows, err := postgres.All[struct {
+		StartAt int64
+		Size    int64
+		Sealed  []byte
+	}](ctx, tx, Queries.Get("Chunks"), postgres.Args{"attempt_id": a.ID, "from_byte": offset, "to_byte": end})
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, r := range rows {
+		plain, err := s.objects.OpenValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, r.StartAt), r.Sealed)
+		if err != nil {
+			return nil, err
+		}
+		from, to := max(offset-r.StartAt, 0), min(end-r.StartAt, r.Size)
+		out = append(out, plain[from:to]...)
+	}
+	return out, nil
+}
+
+func (s *Service) readFolded(ctx context.Context, a Attempt, offset, end int64) ([]byte, error) {
+	body, _, err := s.objects.Open(ctx, a.OrganizationID, a.LogObjectID)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
+		return nil, fmt.Errorf("read the log of %s: %w", a.ID, err)
+	}
+	out := make([]byte, end-offset)
+	if _, err := io.ReadFull(body, out); err != nil {
+		return nil, fmt.Errorf("read the log of %s: %w", a.ID, err)
+	}
+	return out, nil
+}
+
+// Fold turns the chunks of ended attempts into one sealed object each, at most
+// batch of them, and gives how many it folded. It may be repeated at any time.
+func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
+	var list []Attempt
+	err = postgres.InSnapshot(ctx, s.db, "dispatch.unfolded", func(tx postgres.Tx) error {
+		unfolded, err := postgres.Values[ids.Attempt](ctx, tx, Queries.Get("Unfolded"), postgres.Args{"limit": batch})
+		if err != nil {
+			return err
+		}
+		for _, id := range unfolded {
+			a, err := Get(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			list = append(list, a)
+		}
+		return nil
+	})
+	for _, a := range list {
+		if err := s.fold(ctx, a); err != nil {
+			return folded, err
+		}
+		folded++
+	}
+	return folded, err
+}
+
+func (s *Service) fold(ctx context.Context, a Attempt) error {
+	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: a.OrganizationID, Workspace: a.WorkspaceID, Kind: artifacts.KindLog, Run: a.RunID}, &chunkReader{ctx: ctx, s: s, a: a}, 0)
+	if err != nil {
+		return err
+	}
+	return postgres.InTx(ctx, s.db, "dispatch.fold", func(tx postgres.Tx) error {
+		n, err := postgres.Exec(ctx, tx, Queries.Get("Fold"), postgres.Args{"id": a.ID, "object_id": object.ID})
+		if err != nil || n == 0 {
+			return err // another server folded it; this object is not referenced
+		}
+		_, err = postgres.Exec(ctx, tx, Queries.Get("DeleteChunks"), postgres.Args{"attempt_id": a.ID})
+		return err
+	})
+}
+
+// chunkReader reads the stored chunks in order, a bounded piece at a time.
+type chunkReader struct {
+	ctx context.Context
+	s   *Service
+	a   Attempt
+	at  int64
+}
+
+func (r *chunkReader) Read(p []byte) (int, error) {
+	if r.at >= r.a.LogSize {
+		return 0, io.EOF
+	}
+	var data []byte
+	err := postgres.InSnapshot(r.ctx, r.s.db, "dispatch.read-log", func(tx postgres.Tx) (err error) {
+		data, err = r.s.ReadLog(r.ctx, tx, r.a, r.at, int64(len(p)))
+		return err
+	})
+	if err == nil && len(data) == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	r.at += int64(len(data))
+	return copy(p, data), err
+}

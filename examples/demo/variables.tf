@@ -1,0 +1,9 @@
+variable "greeting" {
+  type    = string
+  default = "hello"
+}
+
+variable "secret" {
+  type      = string
+  sensitive = true
+}

@@ -1,0 +1,19 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+func TestParseQueries(t *testing.T) {
+	q := postgres.ParseQueries("-- about the file\n\n-- fragment: Cols\na.id, a.name\n\n-- name: One\n-- a comment of its own\nselect {Cols} from a where id = @id;\n\n-- name: Two\nselect 2")
+	assert.Equal(t, "-- One\n-- a comment of its own\nselect a.id, a.name from a where id = @id", q.Get("One"))
+	assert.Equal(t, "-- Two\nselect 2", q.Get("Two"))
+	assert.Len(t, q, 2)
+	assert.Panics(t, func() { q.Get("Three") })
+	assert.Panics(t, func() { postgres.ParseQueries("-- name: A\nselect 1;\n-- name: A\nselect 2;") })
+	assert.Panics(t, func() { postgres.ParseQueries("-- name: A\n\n-- name: B\nselect 2;") })
+}

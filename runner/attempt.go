@@ -1,0 +1,229 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+// attempt is the execution of one phase of one run.
+type attempt struct {
+	id       string
+	server   *server
+	session  wire.Session
+	manifest wire.Manifest
+	sandbox  sandbox
+	folder   folder
+	binary   binary
+	host     string
+	mirror   string
+	caFile   string
+	log      *spool
+	stop     *stopper
+
+	// end is the context of all calls: it outlives a stop, and ends with the authority
+	// of the attempt. working ends with a stop, too.
+	end     context.Context
+	working context.Context
+}
+
+// execute does an assignment from ready to done. It logs what goes wrong, and the
+// server finds out by itself what it was not told.
+func (r *runner) execute(work wire.Assignment) {
+	slog.Info("attempt assigned", "attempt", work.AttemptID, "run", work.RunID, "phase", work.Phase)
+	a, cancel, err := r.accept(work)
+	if err != nil {
+		slog.Error("attempt not started", "attempt", work.AttemptID, "error", err)
+		return
+	}
+	defer cancel()
+	defer a.remove()
+
+	beside, rest := context.WithCancel(a.end)
+	var helpers sync.WaitGroup
+	defer func() { rest(); helpers.Wait() }()
+	helpers.Go(func() { a.watch(beside) })
+	helpers.Go(func() { a.guard(beside, r.cfg.Interrupt) })
+	shipped := make(chan error, 1)
+	helpers.Go(func() { shipped <- a.ship(a.end) })
+
+	done := a.run()
+
+	a.log.close()
+	if err := <-shipped; err != nil {
+		slog.Error("the log did not reach the server whole", "attempt", a.id, "error", err)
+	}
+	done.LogSize = a.log.final()
+	err = a.server.do(a.end, request{method: http.MethodPost, path: withID(wire.PathDone, a.id), token: a.session.Token, body: jsonBody(done)}, nil)
+	if err != nil {
+		slog.Error("could not report the end of the attempt", "attempt", a.id, "outcome", done.Outcome, "error", err)
+		return
+	}
+	slog.Info("attempt done", "attempt", a.id, "outcome", done.Outcome, "exit_code", done.ExitCode)
+}
+
+// accept makes the sandbox and takes the assignment over. From then on the attempt
+// has authority, until its session ends.
+func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, error) {
+	box, err := newSandbox(r.dir.attempts())
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &attempt{
+		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
+		host: r.host, mirror: r.cfg.ProviderMirror, caFile: r.cfg.CAFile, stop: newStopper(),
+	}
+	lifetime, err := a.takeOver(r.cfg.Token, work)
+	if err != nil {
+		a.remove()
+		return nil, nil, err
+	}
+	end, cancel := context.WithTimeout(context.Background(), lifetime)
+	working, cancelWork := context.WithCancel(end)
+	a.end, a.working = end, working
+	go func() {
+		select {
+		case <-a.stop.wanted:
+			cancelWork()
+		case <-end.Done():
+		}
+	}()
+	return a, func() { cancelWork(); cancel() }, nil
+}
+
+// takeOver signals ready and accepts. It gives the time that the session lasts.
+func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(work.ExpiresAt.Sub(clock.Now()), callLimit))
+	defer cancel()
+	err = a.server.do(ctx, request{method: http.MethodPost, path: withID(wire.PathReady, work.RunnerID), token: groupToken}, nil)
+	if err != nil {
+		return 0, fmt.Errorf("signal ready: %w", err)
+	}
+	now := clock.Now()
+	err = a.server.do(ctx, request{
+		method: http.MethodPost, path: withID(wire.PathAccept, work.AttemptID), token: groupToken,
+		body: jsonBody(wire.Accept{RunnerID: work.RunnerID, SandboxID: a.sandbox.id}),
+	}, func(resp *http.Response) error {
+		// Lifetimes are counted by the server's clock: the one here may be wrong.
+		if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+			now = at
+		}
+		return decodeJSON(resp, &a.session)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("accept: %w", err)
+	}
+	if err := json.Unmarshal(a.session.Manifest, &a.manifest); err != nil {
+		return 0, fmt.Errorf("read the manifest: %w", err)
+	}
+	a.log, err = newSpool(a.sandbox.logSpool(), a.manifest.LogLimit)
+	if err != nil {
+		return 0, err
+	}
+	return a.session.ExpiresAt.Sub(now), nil
+}
+
+// remove deletes the sandbox. It stays when it holds a state that could not be moved to safety.
+func (a *attempt) remove() {
+	if a.log != nil {
+		_ = a.log.file.Close()
+	}
+	if a.sandbox.work != "" {
+		if _, err := os.Lstat(a.sandbox.erroredState()); err == nil {
+			slog.Error("a state that could not be published is still in the folder of its attempt; the folder stays", "folder", a.sandbox.path)
+			return
+		}
+	}
+	if err := os.RemoveAll(a.sandbox.path); err != nil {
+		slog.Error("could not remove the folder of an attempt", "folder", a.sandbox.path, "error", err)
+	}
+}
+
+// failure is an end that tofu's own log does not explain: its text goes to the
+// server, and so names no secret.
+type failure struct {
+	text     string
+	exitCode int
+}
+
+func (f *failure) Error() string { return f.text }
+
+// fail makes a failure of what went wrong before tofu ran.
+func fail(format string, args ...any) error {
+	return &failure{text: fmt.Sprintf(format, args...), exitCode: noExitCode}
+}
+
+// tofuFailed makes a failure of a command of tofu. What tofu printed is in the log,
+// and only there.
+func tofuFailed(command string, err error) error {
+	if errors.Is(err, errLost) {
+		return err
+	}
+	f := &failure{exitCode: exitCode(err)}
+	if f.exitCode == noExitCode {
+		f.text = fmt.Sprintf("tofu %s did not end by itself, or could not be run.", command)
+	} else {
+		f.text = fmt.Sprintf("tofu %s ended with exit code %d; the log says why.", command, f.exitCode)
+	}
+	return f
+}
+
+// run executes the phase and says how it went.
+func (a *attempt) run() wire.Done {
+	done := wire.Done{TofuVersion: a.binary.version, TofuDigest: a.binary.digest}
+	a.log.Printf("OpenTofu v%s", a.binary.version)
+	a.log.Printf("on %s", platform)
+	a.log.Printf("Initializing plugins and modules...") // a client drops these three lines of an apply's log (NC-11)
+
+	var err error
+	switch a.manifest.Phase {
+	case "plan":
+		err = a.plan(&done)
+	case "apply":
+		err = a.apply(&done)
+	default:
+		err = fail("This runner does not know the phase %q; update it.", a.manifest.Phase)
+	}
+	a.conclude(&done, err)
+	return done
+}
+
+// conclude turns the end of the phase into its outcome.
+func (a *attempt) conclude(done *wire.Done, err error) {
+	var f *failure
+	switch {
+	case err == nil:
+		done.Outcome = wire.OutcomeFinished
+		if done.Message != "" {
+			a.log.Printf("\nWarning: %s", done.Message)
+		}
+		return
+	case errors.Is(err, errLost):
+		done.Outcome, done.ExitCode, done.Message = wire.OutcomeUnknown, noExitCode, "tofu did not end although it was killed."
+	case errors.As(err, &f):
+		done.Outcome, done.ExitCode, done.Message = wire.OutcomeErrored, f.exitCode, f.text
+	default:
+		done.Outcome, done.ExitCode, done.Message = wire.OutcomeErrored, noExitCode, err.Error()
+	}
+	if why := a.stop.why(); why != "" && done.Outcome == wire.OutcomeErrored {
+		switch why {
+		case stopCanceled:
+			done.Outcome, done.Message = wire.OutcomeCanceled, "The run was canceled."
+		case stopTimedOut:
+			done.Outcome, done.Message = wire.OutcomeTimedOut, fmt.Sprintf("The run took longer than the %d seconds it may take.", a.manifest.MaxSeconds)
+		case stopShutdown:
+			done.Message = "The runner was told to end at once."
+		}
+	}
+	done.Plan = nil // of a finished plan only
+	a.log.Printf("\nError: %s", done.Message)
+}

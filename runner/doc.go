@@ -1,0 +1,26 @@
+// Package runner is what a runner machine does: it asks the server for work, runs
+// tofu for one attempt at a time and reports what tofu did.
+//
+// Owns: the folder Config.Dir (attempts/, errored/, lock) and every process it starts.
+// Words: attempt (one execution of one phase of a run), sandbox (the folder of one
+// attempt, named anew each time), spool (the log of an attempt on its way to the
+// server), stop (a wish that the attempt ends: canceled, out of time, or the runner
+// was told to end).
+//
+// Invariants:
+//   - tofu apply starts only after the server answered apply-start
+//     (TestApplyStartRefused, TestApplyStartUnanswered).
+//   - Nothing that fails around a running tofu ends it: log writes, status polls and
+//     uploads are repeated beside it (TestLogFailuresDoNotDisturbTofu). Only a stop does.
+//   - An attempt gets nothing of another one, and leaves nothing behind except a state that
+//     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers).
+//   - The configuration is unpacked inside its folder or not at all (unpack_test.go).
+//   - Tokens and variable values are in no log line, message or process argument.
+//
+// Refuses: deciding anything. The runner says what it saw; the server decides what
+// it means. It knows neither the database nor the object store. A runner that is
+// killed takes its tofu with it (the kernel's parent-death signal, on Linux).
+//
+// Tested by: the tests here, against a server that speaks the protocol and a state
+// API in memory, with the real tofu.
+package runner

@@ -1,0 +1,220 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+const platform = runtime.GOOS + "_" + runtime.GOARCH
+
+// startPatience is how long the runner asks for the permission to apply. After that
+// it reports that it did not start, which lets the run end instead of wait.
+var startPatience = 2 * time.Minute
+
+// plan does the plan phase: it leaves lock file, plan and its JSON with the server.
+func (a *attempt) plan(done *wire.Done) error {
+	t, err := a.prepare()
+	if err != nil {
+		return err
+	}
+	if err := t.init(false); err != nil {
+		return tofuFailed("init", err)
+	}
+	a.log.Printf("")
+	changes, err := t.plan(a.manifest, a.sandbox.plan())
+	if err != nil {
+		return tofuFailed("plan", err)
+	}
+	plan, err := t.show(a.sandbox.plan(), a.sandbox.planJSON())
+	if err != nil {
+		return tofuFailed("show", err)
+	}
+	if changes {
+		done.ExitCode = planChanges
+	}
+	done.Plan = summarize(plan, changes)
+
+	if _, err := os.Lstat(a.sandbox.lockFile()); err == nil { // none when there are no providers but built-in ones
+		if err := a.upload(a.working, wire.KindLockFile, a.sandbox.lockFile()); err != nil {
+			return err
+		}
+	}
+	if err := a.upload(a.working, wire.KindPlan, a.sandbox.plan()); err != nil {
+		return err
+	}
+	return a.upload(a.working, wire.KindPlanJSON, a.sandbox.planJSON())
+}
+
+// apply does the apply phase. What tofu does between the answer of apply-start and
+// the state confirmation cannot be taken back.
+func (a *attempt) apply(done *wire.Done) error {
+	if a.manifest.TofuDigest != a.binary.digest {
+		return fail("This runner's tofu is not the binary that made the plan (SHA-256 %s, the plan's is %s). Give all runners of the group the same binary.",
+			a.binary.digest, a.manifest.TofuDigest)
+	}
+	t, err := a.prepare()
+	if err != nil {
+		return err
+	}
+	_, locked := find(a.manifest.Inputs, wire.KindLockFile)
+	if locked {
+		if err := os.Remove(a.sandbox.lockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := a.download(a.working, wire.KindLockFile, a.sandbox.lockFile()); err != nil {
+			return err
+		}
+	}
+	if err := t.init(locked); err != nil {
+		return tofuFailed("init", err)
+	}
+	a.log.Printf("")
+	if err := a.download(a.working, wire.KindPlan, a.sandbox.plan()); err != nil {
+		return err
+	}
+	if err := a.startApply(); err != nil {
+		return err
+	}
+	if a.stop.why() != "" {
+		return fail("The apply was stopped before tofu started.")
+	}
+	done.TofuStarted = true
+	err = t.apply(a.sandbox.plan())
+	done.ErroredState = a.keepErroredState()
+	if err != nil {
+		return tofuFailed("apply", err)
+	}
+	done.Confirmed, err = a.confirmState()
+	if err != nil {
+		done.Message = "The state could not be confirmed: " + err.Error()
+	}
+	return nil
+}
+
+// startApply redeems the authority to apply. Only with its answer may tofu start.
+func (a *attempt) startApply() error {
+	ctx, cancel := context.WithTimeout(a.working, startPatience)
+	defer cancel()
+	var started wire.ApplyStarted
+	err := a.server.do(ctx, request{
+		method: http.MethodPost, path: withID(wire.PathApplyStart, a.id), token: a.session.Token,
+		body: jsonBody(wire.ApplyStart{
+			ManifestDigest: a.session.ManifestDigest, SandboxID: a.sandbox.id, TofuDigest: a.binary.digest,
+		}),
+	}, func(resp *http.Response) error { return decodeJSON(resp, &started) })
+	if err != nil {
+		return fail("The apply was not started: %s", err)
+	}
+	return nil
+}
+
+// confirmState asks the server whether the current state is the one that this apply
+// published (ST-03).
+func (a *attempt) confirmState() (*wire.StateConfirmed, error) {
+	var confirmed wire.StateConfirmed
+	err := a.server.do(a.end, request{
+		method: http.MethodPost, path: withID(wire.PathStateConfirmation, a.id), token: a.session.Token,
+		body: jsonBody(wire.StateConfirmation{SandboxID: a.sandbox.id}),
+	}, func(resp *http.Response) error { return decodeJSON(resp, &confirmed) })
+	if err != nil {
+		return nil, err
+	}
+	return &confirmed, nil
+}
+
+// keepErroredState moves a state that tofu could not publish to safety, and says
+// whether there is one.
+func (a *attempt) keepErroredState() bool {
+	if _, err := os.Lstat(a.sandbox.erroredState()); err != nil {
+		return false
+	}
+	if err := a.folder.keep(a.sandbox.erroredState(), a.id); err != nil {
+		a.log.Printf("\nThe state that could not be published stays on the runner, in %s.", a.sandbox.erroredState())
+		return true
+	}
+	a.log.Printf("\nThe state that could not be published is kept on the runner, in %s. An operator of the runner finds it there.", a.folder.keptState(a.id))
+	return true
+}
+
+// prepare gets the inputs, lays them out and makes tofu ready to run there.
+func (a *attempt) prepare() (*tofu, error) {
+	if a.manifest.TofuVersion != a.binary.version {
+		return nil, fail("The run wants tofu %s, this runner has %s.", a.manifest.TofuVersion, a.binary.version)
+	}
+	if digest, err := digestOf(a.binary.path); err != nil || digest != a.binary.digest {
+		return nil, fail("The tofu binary of the runner was changed while the runner ran. Start the runner again.")
+	}
+	if err := a.unpackConfiguration(); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.enter(a.manifest.WorkingDirectory); err != nil {
+		return nil, err
+	}
+	variables, err := a.variables()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeVariables(variables.Terraform); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeOverride(a.host, a.manifest); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeCLIConfig(a.host, a.server.address, a.session.Token, a.mirror); err != nil {
+		return nil, err
+	}
+	env, dropped, err := a.environment(os.LookupEnv, variables.Environment)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range dropped {
+		a.log.Printf("The environment variable %s is reserved and was left out.", name)
+	}
+	grace := time.Duration(a.manifest.InterruptSeconds) * time.Second
+	return newTofu(a.binary.path, a.sandbox.work, env, a.log, a.stop, grace)
+}
+
+func (a *attempt) unpackConfiguration() error {
+	path := filepath.Join(a.sandbox.path, "configuration.tar.gz")
+	if err := a.download(a.working, wire.KindConfiguration, path); err != nil {
+		return err
+	}
+	archive, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = archive.Close() }()
+	if err := unpack(archive, a.sandbox.config(), configurationLimits); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// variables gets the values. They are on disk only as long as they are read.
+func (a *attempt) variables() (v wire.Variables, err error) {
+	if _, ok := find(a.manifest.Inputs, wire.KindVariables); !ok {
+		return v, nil
+	}
+	path := filepath.Join(a.sandbox.path, "variables.json")
+	if err := a.download(a.working, wire.KindVariables, path); err != nil {
+		return v, err
+	}
+	defer func() { _ = os.Remove(path) }()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return v, err
+	}
+	if json.Unmarshal(text, &v) != nil { // its error would quote a value
+		return v, fail("The input %q cannot be read.", wire.KindVariables)
+	}
+	return v, nil
+}

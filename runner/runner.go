@@ -1,0 +1,255 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/terraform-exec/tfexec"
+
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+// Config says where the server is and what the runner works with.
+type Config struct {
+	Address        string // of the server, such as "https://holdfast.example.com:8443"
+	Token          string // of the runner group
+	Dir            string // the runner's own folder; one runner a folder
+	TofuPath       string // the tofu binary
+	ProviderMirror string // a filesystem mirror that tofu looks into before the registries; "" is none
+	Name           string // shown to people
+	CAFile         string // certificates that the runner and tofu trust, instead of the system's; "" is the system's
+
+	// Interrupt, when closed, interrupts a running tofu. Ending the context of Run
+	// alone lets it go on to its end.
+	Interrupt <-chan struct{}
+}
+
+const (
+	pollWait      = 25 * time.Second // how long the server may hold a poll
+	farewellLimit = 5 * time.Second  // how long the runner tries to deregister when it ends
+)
+
+// runner is a running runner.
+type runner struct {
+	cfg    Config
+	host   string // host:port of the server, the name that tofu knows it by
+	server *server
+	tofu   binary
+	dir    folder
+	id     string // given by the server with the first assignment
+}
+
+// Run takes and executes attempts, one at a time, until ctx ends; an attempt that is
+// running then goes on until it is done. It returns nil after such an end, and an
+// error when the runner cannot work at all: wrong configuration, no usable tofu, a
+// refused token, or a folder that another runner works in.
+func Run(ctx context.Context, cfg Config) error {
+	r, err := newRunner(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer r.dir.release()
+	slog.Info("runner started", "name", cfg.Name, "server", cfg.Address, "tofu", r.tofu.version)
+	for ctx.Err() == nil {
+		work, err := r.poll(ctx)
+		if err != nil {
+			return err
+		}
+		if work != nil {
+			r.id = work.RunnerID
+			r.execute(*work)
+		}
+	}
+	r.deregister()
+	slog.Info("runner ended")
+	return nil
+}
+
+func newRunner(ctx context.Context, cfg Config) (*runner, error) {
+	host, err := hostOf(cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Address = strings.TrimSuffix(cfg.Address, "/")
+	if strings.Contains(cfg.ProviderMirror, "${") {
+		return nil, fault.New(fault.Invalid, "bad_mirror", "The provider mirror's path must not contain \"${\": tofu would take it for an expression.")
+	}
+	for _, path := range []*string{&cfg.Dir, &cfg.TofuPath, &cfg.ProviderMirror, &cfg.CAFile} {
+		// tofu runs in another folder, where a relative path would be another file.
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	srv, err := newServer(cfg.Address, cfg.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	tofu, err := inspect(ctx, cfg.TofuPath)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openFolder(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, dir: dir}, nil
+}
+
+// poll waits for work. No work and an end of ctx are both nil.
+func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
+	var work *wire.Assignment
+	body := wire.Poll{
+		ProtocolVersion: wire.Version, RunnerName: r.cfg.Name, RunnerID: r.id,
+		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version},
+	}
+	err := r.server.do(ctx, request{
+		method: http.MethodPost, path: wire.PathPoll, token: r.cfg.Token, body: jsonBody(body),
+		limit: pollWait + 20*time.Second,
+	}, func(resp *http.Response) error {
+		if resp.StatusCode == http.StatusNoContent {
+			return nil
+		}
+		work = new(wire.Assignment)
+		return decodeJSON(resp, work)
+	})
+	var no *refusal
+	switch {
+	case err == nil:
+		return work, nil
+	case ctx.Err() != nil:
+		return nil, nil
+	case errors.As(err, &no) && (no.status == http.StatusUnauthorized || no.status == http.StatusForbidden):
+		return nil, fault.New(fault.Unauthenticated, "token_refused",
+			"The server refused the runner group's token (%s). Give the runner a valid one.", no.detail)
+	case r.id != "":
+		slog.Warn("the server does not know this runner any more; asking as a new one", "error", err)
+		r.id = ""
+		return nil, nil
+	default:
+		slog.Error("the server refused the poll", "error", err)
+		pause(ctx, longestDelay)
+		return nil, nil
+	}
+}
+
+// deregister tells the server that the runner is gone. A server that cannot be
+// reached finds out by itself.
+func (r *runner) deregister() {
+	if r.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewellLimit)
+	defer cancel()
+	err := r.server.do(ctx, request{method: http.MethodDelete, path: withID(wire.PathDeregister, r.id), token: r.cfg.Token}, nil)
+	if err != nil {
+		slog.Warn("could not deregister", "error", err)
+	}
+}
+
+// folder is the runner's own folder.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+func (f folder) attempts() string { return filepath.Join(f.path, "attempts") }
+func (f folder) errored() string  { return filepath.Join(f.path, "errored") }
+
+// openFolder makes the folder, makes sure that no other runner uses it, and clears
+// what a killed runner left there.
+func openFolder(path string) (folder, error) {
+	f := folder{path: path}
+	for _, dir := range []string{path, f.attempts(), f.errored()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return folder{}, err
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return folder{}, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return folder{}, fault.New(fault.Conflict, "folder_in_use", "Another runner works in %s. Give each runner a folder of its own.", path)
+	}
+	f.lock = lock
+	return f, f.clear()
+}
+
+func (f folder) release() { _ = f.lock.Close() }
+
+// clear removes the attempts of a runner that did not end by itself. A state that
+// tofu could not publish is moved to safety first.
+func (f folder) clear() error {
+	old, err := os.ReadDir(f.attempts())
+	if err != nil {
+		return err
+	}
+	for _, entry := range old {
+		dir := filepath.Join(f.attempts(), entry.Name())
+		kept := true
+		_ = filepath.WalkDir(filepath.Join(dir, "config"), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && d.Name() == erroredState {
+				kept = f.keep(path, entry.Name()) == nil && kept
+			}
+			return nil
+		})
+		if !kept {
+			slog.Error("a state that could not be published is still in the folder of its attempt; the folder stays", "folder", dir)
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep moves an errored.tfstate to where an operator finds it, and says so.
+func (f folder) keep(path, name string) error {
+	place := f.keptState(name)
+	if err := os.Rename(path, place); err != nil {
+		return err
+	}
+	slog.Error("tofu could not publish its state; it is kept for recovery", "file", place)
+	return os.Chmod(place, 0o600)
+}
+
+func (f folder) keptState(name string) string { return filepath.Join(f.errored(), name+".tfstate") }
+
+// binary is the tofu that this runner executes.
+type binary struct {
+	path    string
+	version string // exact, such as "1.12.6"
+	digest  string // SHA-256, hex
+}
+
+// inspect asks the tofu at path for its version.
+func inspect(ctx context.Context, path string) (binary, error) {
+	digest, err := digestOf(path)
+	if err != nil {
+		return binary{}, fault.New(fault.Invalid, "no_tofu", "The tofu binary %s cannot be read. Name one with HOLDFAST_TOFU.", path).Because(err)
+	}
+	tf, err := tfexec.NewTerraform(filepath.Dir(path), path)
+	if err != nil {
+		return binary{}, err
+	}
+	if err := tf.SetEnv(map[string]string{"HOME": os.Getenv("HOME"), "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": os.DevNull}); err != nil {
+		return binary{}, err
+	}
+	version, _, err := tf.Version(ctx, true)
+	if err != nil {
+		return binary{}, fault.New(fault.Invalid, "no_tofu", "%s does not answer to `version` as tofu does. Name a tofu binary with HOLDFAST_TOFU.", path).Because(err)
+	}
+	return binary{path: path, version: version.String(), digest: digest}, nil
+}

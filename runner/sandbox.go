@@ -1,0 +1,153 @@
+package runner
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+const (
+	lockFileName = ".terraform.lock.hcl"
+	erroredState = "errored.tfstate" // what tofu writes into its folder when it cannot publish a state
+)
+
+// sandbox is the folder of one attempt.
+type sandbox struct {
+	id   string // its name; random, so that no two attempts share one
+	path string
+	work string // where tofu runs: the configuration's working directory
+}
+
+// newSandbox makes the folder, for the runner's user alone.
+func newSandbox(parent string) (sandbox, error) {
+	id := "sbx-" + rand.Text()
+	s := sandbox{id: id, path: filepath.Join(parent, id)}
+	for _, dir := range []string{s.path, s.config(), s.tmp()} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return sandbox{}, err
+		}
+	}
+	return s, nil
+}
+
+func (s sandbox) config() string       { return filepath.Join(s.path, "config") }
+func (s sandbox) tmp() string          { return filepath.Join(s.path, "tmp") }
+func (s sandbox) cliConfig() string    { return filepath.Join(s.path, "tofu.rc") }
+func (s sandbox) plan() string         { return filepath.Join(s.path, "plan") }
+func (s sandbox) planJSON() string     { return filepath.Join(s.path, "plan.json") }
+func (s sandbox) logSpool() string     { return filepath.Join(s.path, "log") }
+func (s sandbox) lockFile() string     { return filepath.Join(s.work, lockFileName) }
+func (s sandbox) erroredState() string { return filepath.Join(s.work, erroredState) }
+
+// enter finds the working directory in the unpacked configuration and removes from
+// it what a client's own runs left there and tofu would take for its own.
+func (s *sandbox) enter(workingDirectory string) error {
+	name := filepath.Clean(filepath.FromSlash("./" + workingDirectory))
+	root, err := os.OpenRoot(s.config())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if info, err := root.Stat(name); err != nil || !info.IsDir() {
+		return fmt.Errorf("the configuration has no folder %q, which is the workspace's working directory", workingDirectory)
+	}
+	work, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = work.Close() }()
+	for _, leftover := range []string{
+		".terraform/terraform.tfstate", ".terraform/environment", ".terraform/providers",
+		"terraform.tfstate", "terraform.tfstate.backup", erroredState,
+	} {
+		if err := work.RemoveAll(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	s.work, err = filepath.EvalSymlinks(filepath.Join(s.config(), name))
+	return err
+}
+
+// writeCLIConfig writes the file that tells tofu where the server's API is and with
+// which token it speaks there. Nothing else holds the token.
+func (s sandbox) writeCLIConfig(host, address, token, mirror string) error {
+	q := func(v string) string { text, _ := json.Marshal(v); return string(text) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", q(host), q(token))
+	fmt.Fprintf(&b, "host %s {\n  services = {\n", q(host))
+	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+		fmt.Fprintf(&b, "    %s = %s\n", q(service), q(address+"/api/v2/"))
+	}
+	b.WriteString("  }\n}\n")
+	if mirror != "" {
+		fmt.Fprintf(&b, "\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n  direct {}\n}\n", q(mirror))
+	}
+	return os.WriteFile(s.cliConfig(), []byte(b.String()), 0o600)
+}
+
+// writeOverride writes the override file that puts this server's workspace in the
+// place of whatever cloud, remote or other backend block the configuration has.
+func (s sandbox) writeOverride(host string, m wire.Manifest) error {
+	name, err := lastOf(s.work, "zz_holdfast_override.tf", isOverride, func(last string) string {
+		stem, _, _ := strings.Cut(last, ".")
+		return stem + "_zz_holdfast_override.tf"
+	})
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("terraform {\n  cloud {\n    hostname     = %s\n    organization = %s\n    workspaces {\n      name = %s\n    }\n  }\n}\n",
+		hclString(host), hclString(m.OrganizationName), hclString(m.WorkspaceName))
+	return writeNew(filepath.Join(s.work, name), []byte(text))
+}
+
+// isOverride says whether tofu merges the file over the others.
+func isOverride(name string) bool {
+	for _, ext := range []string{".tf", ".tofu", ".tf.json", ".tofu.json"} {
+		if stem, ok := strings.CutSuffix(name, ext); ok {
+			return stem == "override" || strings.HasSuffix(stem, "_override")
+		}
+	}
+	return false
+}
+
+// lastOf gives a file name that comes after all those in the folder that are of the
+// same sort: tofu reads them in the order of their names, and the last one wins. It
+// is wish, if that is so, else what after makes of the last name there.
+func lastOf(dir, wish string, sort func(string) bool, after func(last string) string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries { // sorted as tofu sorts them
+		if name := entry.Name(); sort(name) && name >= wish {
+			wish = after(name)
+		}
+	}
+	return wish, nil
+}
+
+// writeNew writes a file that must not be there yet, not even as a link.
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Write(text); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// hclString writes text as an HCL string that means exactly that text.
+func hclString(text string) string {
+	quoted, _ := json.Marshal(text)
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(string(quoted))
+}

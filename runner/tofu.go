@@ -1,0 +1,197 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/terraform-exec/tfexec"
+	tfjson "github.com/hashicorp/terraform-json"
+
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+const (
+	findEvery   = 5 * time.Millisecond // how often a tofu that is about to start is looked for
+	afterKill   = 10 * time.Second     // how long a killed tofu may take to be gone
+	noExitCode  = -1                   // tofu did not run, or ended by a signal
+	planChanges = 2                    // exit code of `plan -detailed-exitcode` when there are changes
+)
+
+// errLost is the end of a tofu that could not even be killed.
+var errLost = errors.New("tofu did not end although it was killed")
+
+// tofu runs the commands of one attempt, through terraform-exec, one after the other.
+type tofu struct {
+	tf    *tfexec.Terraform
+	path  string
+	dir   string // real path of the folder it runs in
+	env   map[string]string
+	log   io.Writer
+	stop  *stopper
+	grace time.Duration // from the interrupt to the kill
+}
+
+// newTofu prepares tofu to run in dir. What it prints goes to log, which must never fail.
+func newTofu(path, dir string, env map[string]string, log io.Writer, stop *stopper, grace time.Duration) (*tofu, error) {
+	tf, err := tfexec.NewTerraform(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	// SetEnv refuses TF_VAR_ names: input variables have options of their own. But a
+	// workspace may set them, with the low precedence that only the environment has. The
+	// map stays ours, so they are added behind its back (TestEnvironmentReachesTofu).
+	plain := maps.Clone(env)
+	maps.DeleteFunc(plain, func(name, _ string) bool { return strings.HasPrefix(name, "TF_VAR_") })
+	if err := tf.SetEnv(plain); err != nil {
+		return nil, err
+	}
+	maps.Copy(plain, env)
+	// terraform-exec asks for the version when an option depends on it, and prints the
+	// answer wherever output goes at that time; asked for now, it goes nowhere.
+	if _, _, err := tf.Version(context.Background(), true); err != nil {
+		return nil, errors.New("tofu did not start")
+	}
+	tf.SetStdout(log)
+	tf.SetStderr(log)
+	return &tofu{tf: tf, path: path, dir: dir, env: plain, log: log, stop: stop, grace: grace}, nil
+}
+
+// init prepares the folder. With readonlyLock it keeps to the lock file as it is.
+func (t *tofu) init(readonlyLock bool) error {
+	return t.supervise(func() error {
+		if readonlyLock {
+			// terraform-exec has no option for -lockfile.
+			return t.command("init", "-no-color", "-input=false", "-lockfile=readonly")
+		}
+		return t.tf.Init(context.Background())
+	})
+}
+
+// plan writes the plan file and says whether it has changes.
+func (t *tofu) plan(m wire.Manifest, file string) (changes bool, err error) {
+	// The run's workspace is locked already, by the run.
+	options := []tfexec.PlanOption{
+		tfexec.Out(file), tfexec.Lock(false), tfexec.Destroy(m.Destroy),
+		tfexec.Refresh(m.Refresh || m.RefreshOnly), tfexec.RefreshOnly(m.RefreshOnly),
+	}
+	for _, address := range m.TargetAddrs {
+		options = append(options, tfexec.Target(address))
+	}
+	for _, address := range m.ReplaceAddrs {
+		options = append(options, tfexec.Replace(address))
+	}
+	err = t.supervise(func() error {
+		changes, err = t.tf.Plan(context.Background(), options...)
+		return err
+	})
+	return changes, err
+}
+
+// show writes the plan's JSON, byte for byte as tofu prints it, to a file.
+func (t *tofu) show(planFile, jsonFile string) (*tfjson.Plan, error) {
+	out, err := os.OpenFile(jsonFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	t.tf.SetStdout(out)
+	defer t.tf.SetStdout(t.log)
+	var plan *tfjson.Plan
+	err = t.supervise(func() error {
+		plan, err = t.tf.ShowPlanFile(context.Background(), planFile)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return plan, out.Close()
+}
+
+// apply carries out the plan in the file. It takes the state's lock, which the
+// server grants to the run that has it anyway.
+func (t *tofu) apply(planFile string) error {
+	return t.supervise(func() error { return t.tf.Apply(context.Background(), tfexec.DirOrPlan(planFile)) })
+}
+
+// command runs tofu for what terraform-exec cannot do, the way terraform-exec does it.
+func (t *tofu) command(args ...string) error {
+	cmd := exec.Command(t.path, args...)
+	cmd.Dir = t.dir
+	cmd.Env = []string{"TF_IN_AUTOMATION=1"}
+	for name, value := range t.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stdout, cmd.Stderr = t.log, t.log
+	cmd.SysProcAttr = ownGroup()
+	return cmd.Run()
+}
+
+// supervise waits for a call that runs tofu. When the attempt is to stop, tofu is
+// interrupted, and after the grace it is killed with all that it started.
+//
+// terraform-exec would do the first when its context ends, but then it does not tell
+// how tofu ended, and it knows no process group. So its context never ends.
+func (t *tofu) supervise(call func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-t.stop.wanted:
+	}
+
+	deadline := time.NewTimer(t.grace)
+	defer deadline.Stop()
+	find := time.NewTicker(findEvery)
+	defer find.Stop()
+	pid, killing := 0, false
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-find.C:
+			if pid == 0 { // it may not have started yet
+				if pid = leaderIn(t.dir); pid != 0 {
+					// To tofu alone: it stops its providers itself.
+					_ = syscall.Kill(pid, syscall.SIGINT)
+				}
+			}
+			if pid != 0 && killing {
+				killGroup(pid)
+			}
+		case <-deadline.C:
+			if killing {
+				return errLost
+			}
+			killing = true
+			deadline.Reset(afterKill)
+		}
+	}
+}
+
+// killGroup kills tofu and what it started. It may have ended already while
+// others of its group keep its output open; its number is not free before that ends.
+func killGroup(pid int) {
+	if syscall.Kill(-pid, syscall.SIGKILL) != nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it leads no group where terraform-exec makes none
+	}
+}
+
+// exitCode gives the exit code in the error of a call.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	return noExitCode
+}

@@ -1,0 +1,299 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/internal/failpoint"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Poll records the polling runner and assigns it the oldest fitting attempt; found
+// is false when there is none now. The runner's id is given in either case.
+func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (runner ids.Runner, a dispatch.Attempt, found bool, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.poll", func(tx postgres.Tx) error {
+		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
+			return err
+		}
+		a, found, err = dispatch.Claim(ctx, tx, group, runner, hello.TofuVersions, s.settings.AssignmentExpiry)
+		return err
+	})
+	return runner, a, found, err
+}
+
+// Ready marks a runner ready to accept.
+func (s *Service) Ready(ctx context.Context, group accounts.RunnerGroup, runner ids.Runner) error {
+	return postgres.InTx(ctx, s.db, "runs.ready", func(tx postgres.Tx) error { return dispatch.Ready(ctx, tx, group, runner) })
+}
+
+// Deregister removes a runner.
+func (s *Service) Deregister(ctx context.Context, group accounts.RunnerGroup, runner ids.Runner) error {
+	return postgres.InTx(ctx, s.db, "runs.deregister", func(tx postgres.Tx) error { return dispatch.Deregister(ctx, tx, group, runner) })
+}
+
+// Session is what accept hands to a runner.
+type Session struct {
+	Token          string
+	Manifest       []byte
+	ManifestDigest string
+	ExpiresAt      time.Time
+}
+
+// Facts are what a manifest is made from.
+type Facts struct {
+	Attempt       dispatch.Attempt
+	Run           Run
+	Configuration artifacts.Object
+	Plan          artifacts.Object // apply
+	LockFile      artifacts.Object // apply; zero when the plan's init wrote none
+	Settings      Settings
+}
+
+// Accept opens the session of an assigned attempt (RP-07…RP-10): credentials exist
+// from here on, the manifest is fixed, and a plan's run begins planning. render
+// writes the manifest. The exact repeat, after a lost answer, gets the same answer.
+func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids.Attempt, runner ids.Runner, sandbox string, render func(Facts) ([]byte, error)) (session Session, err error) {
+	if sandbox == "" || len(sandbox) > 200 {
+		return Session{}, fault.New(fault.Invalid, "sandbox_required", "Name the sandbox with 1 to 200 characters.")
+	}
+	err = postgres.InTx(ctx, s.db, "runs.accept", func(tx postgres.Tx) error {
+		a, r, err := lockAttempt(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if a.Status == dispatch.Running && a.RunnerID == runner && a.GroupID == group.ID && a.SandboxID == sandbox {
+			session = s.session(a)
+			return nil
+		}
+		if err := dispatch.Accept(ctx, tx, group, a, runner, sandbox, s.settings.Authority); err != nil {
+			return err
+		}
+		if a.Phase == authz.Plan {
+			if err := step(ctx, tx, &r, move{To: Planning, Actor: runnerActor(a)}); err != nil {
+				return err
+			}
+		} else if r.DurableStatus != AwaitingApproval {
+			return fault.New(fault.Conflict, "invalid_transition", "%s is %s and cannot be applied.", r.ID, r.DurableStatus)
+		}
+		if a, err = s.fixManifest(ctx, tx, a.ID, r, render); err != nil {
+			return err
+		}
+		session = s.session(a)
+		return nil
+	})
+	return session, err
+}
+
+func (s *Service) session(a dispatch.Attempt) Session {
+	return Session{Token: s.dispatch.Token(a), Manifest: a.Manifest, ManifestDigest: a.ManifestDigest, ExpiresAt: *a.TokenExpiresAt}
+}
+
+func (s *Service) fixManifest(ctx context.Context, tx postgres.Tx, id ids.Attempt, r Run, render func(Facts) ([]byte, error)) (dispatch.Attempt, error) {
+	a, err := dispatch.Get(ctx, tx, id)
+	if err != nil {
+		return a, err
+	}
+	facts := Facts{Attempt: a, Run: r, Settings: s.settings}
+	for _, part := range []struct {
+		object ids.Object
+		into   *artifacts.Object
+		needed bool
+	}{{r.ConfigurationObjectID, &facts.Configuration, true}, {r.PlanObjectID, &facts.Plan, a.Phase == authz.Apply}, {r.LockFileObjectID, &facts.LockFile, false}} {
+		if part.object == "" && !part.needed {
+			continue
+		}
+		if *part.into, err = s.objects.Info(ctx, tx, r.OrganizationID, part.object); err != nil {
+			return a, err
+		}
+	}
+	manifest, err := render(facts)
+	if err != nil {
+		return a, fmt.Errorf("write the manifest: %w", err)
+	}
+	sum := sha256.Sum256(manifest)
+	if err := dispatch.FixManifest(ctx, tx, id, manifest, hex.EncodeToString(sum[:])); err != nil {
+		return a, err
+	}
+	return dispatch.Get(ctx, tx, id)
+}
+
+// runnerActor is the attempt as the history and the audit log name it.
+func runnerActor(a dispatch.Attempt) authz.Actor {
+	return authz.Actor{Kind: authz.AttemptActor, Attempt: a.ID, Run: a.RunID}
+}
+
+// lockAttempt locks workspace, run and attempt in this order.
+func lockAttempt(ctx context.Context, tx postgres.Tx, id ids.Attempt) (dispatch.Attempt, Run, error) {
+	a, err := dispatch.Get(ctx, tx, id)
+	if err != nil {
+		return a, Run{}, err
+	}
+	r, _, err := lock(ctx, tx, a.RunID)
+	if err != nil {
+		return a, r, err
+	}
+	a, err = dispatch.Lock(ctx, tx, id)
+	return a, r, err
+}
+
+// Heartbeat notes that an attempt's runner lives and tells whether it shall stop.
+func (s *Service) Heartbeat(ctx context.Context, actor authz.Actor) (stop bool, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.heartbeat", func(tx postgres.Tx) error {
+		stop, err = dispatch.Heartbeat(ctx, tx, actor.Attempt)
+		return err
+	})
+	return stop, err
+}
+
+// HeartbeatInterval is how often a runner asks for its status.
+func (s *Service) HeartbeatInterval() time.Duration { return s.settings.Heartbeat }
+
+// inputs maps the kinds an attempt may fetch to the run's objects.
+func (r Run) input(phase authz.Phase, kind artifacts.Kind) ids.Object {
+	switch {
+	case kind == artifacts.KindConfiguration:
+		return r.ConfigurationObjectID
+	case kind == artifacts.KindPlan && phase == authz.Apply:
+		return r.PlanObjectID
+	case kind == artifacts.KindLockFile && phase == authz.Apply:
+		return r.LockFileObjectID
+	}
+	return ""
+}
+
+// Input gives an input of the attempt. The caller closes the reader.
+func (s *Service) Input(ctx context.Context, actor authz.Actor, kind artifacts.Kind) (io.ReadCloser, artifacts.Object, error) {
+	var r Run
+	err := postgres.InSnapshot(ctx, s.db, "runs.input", func(tx postgres.Tx) (err error) {
+		r, err = load(ctx, tx, actor.Run)
+		return err
+	})
+	if err != nil {
+		return nil, artifacts.Object{}, err
+	}
+	object := r.input(actor.Phase, kind)
+	if object == "" {
+		return nil, artifacts.Object{}, fault.Missing("input", string(kind))
+	}
+	return s.objects.Open(ctx, r.OrganizationID, object)
+}
+
+// InputVariables gives the values the run was created with: the workspace's first,
+// then the run's own.
+func (s *Service) InputVariables(ctx context.Context, actor authz.Actor) (list []Variable, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.input-variables", func(tx postgres.Tx) error {
+		r, err := load(ctx, tx, actor.Run)
+		if err != nil {
+			return err
+		}
+		list, err = s.openVariables(ctx, tx, r.OrganizationID, snapshotLabel(r.ID), r.VariablesSealed)
+		return err
+	})
+	return list, err
+}
+
+// artifactLimits bounds what an attempt may hand over, by kind, in bytes.
+var artifactLimits = map[artifacts.Kind]int64{
+	artifacts.KindPlan:     1 << 30,
+	artifacts.KindPlanJSON: 1 << 30,
+	artifacts.KindLockFile: 4 << 20,
+}
+
+// HandOver takes an artifact of a plan attempt, once a kind (RL-15). sha256 is the
+// digest the runner names; other bytes are Invalid "digest_mismatch".
+func (s *Service) HandOver(ctx context.Context, actor authz.Actor, kind artifacts.Kind, digest string, body io.Reader) error {
+	limit, ok := artifactLimits[kind]
+	if !ok || actor.Phase != authz.Plan {
+		return fault.Missing("artifact kind", string(kind))
+	}
+	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: actor.Organization, Workspace: actor.Workspace, Kind: kind, Run: actor.Run, Epoch: actor.Epoch}, body, limit)
+	if err != nil {
+		return err
+	}
+	if digest != object.SHA256 {
+		return fault.New(fault.Invalid, "digest_mismatch", "The bytes have the SHA-256 %s, not %s. Send them again.", object.SHA256, digest)
+	}
+	return postgres.InTx(ctx, s.db, "runs.hand-over", func(tx postgres.Tx) error {
+		a, err := dispatch.Lock(ctx, tx, actor.Attempt)
+		if err != nil {
+			return err
+		}
+		return dispatch.HandOver(ctx, tx, a, string(kind), object)
+	})
+}
+
+// AppendLog takes a piece of log; see dispatch.AppendLog.
+func (s *Service) AppendLog(ctx context.Context, actor authz.Actor, start int64, data []byte) (next int64, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.append-log", func(tx postgres.Tx) error {
+		a, err := dispatch.Lock(ctx, tx, actor.Attempt)
+		if err != nil {
+			return err
+		}
+		next, err = s.dispatch.AppendLog(ctx, tx, a, start, data, s.settings.LogLimit)
+		return err
+	})
+	return next, err
+}
+
+// StartApply redeems the authority to apply, once (AU-13, AU-18): everything the
+// approval covers is compared with the facts, the approval is spent, and the run is
+// applying. The exact repeat gets the same answer. Only after this answer may tofu
+// apply start.
+func (s *Service) StartApply(ctx context.Context, actor authz.Actor, manifestDigest, sandbox, tofuDigest string) (at time.Time, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.start-apply", func(tx postgres.Tx) error {
+		a, r, err := lockAttempt(ctx, tx, actor.Attempt)
+		if err != nil {
+			return err
+		}
+		if err := mayStart(a, r, manifestDigest, sandbox, tofuDigest); err != nil {
+			return err
+		}
+		if a.ApplyStartedAt != nil {
+			at = *a.ApplyStartedAt
+			return nil
+		}
+		if _, err := fence.Guard(ctx, tx, r.token()); err != nil {
+			return err
+		}
+		now, err := s.facts(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		if err := approvals.Redeem(ctx, tx, r.ID, now); err != nil {
+			return err
+		}
+		if err := step(ctx, tx, &r, move{To: Applying, Actor: runnerActor(a)}); err != nil {
+			return err
+		}
+		at, _, err = dispatch.StartApply(ctx, tx, a.ID)
+		return err
+	})
+	failpoint.Here("runs.start-apply.after-commit")
+	return at, err
+}
+
+func mayStart(a dispatch.Attempt, r Run, manifestDigest, sandbox, tofuDigest string) error {
+	switch {
+	case a.Phase != authz.Apply || a.Status != dispatch.Running:
+		return fault.New(fault.Conflict, "not_applying", "Attempt %s cannot start an apply.", a.ID)
+	case a.ManifestDigest != manifestDigest || a.SandboxID != sandbox:
+		return fault.New(fault.Conflict, "capability_mismatch", "The manifest or the sandbox is not the one that was accepted.")
+	case r.PlanTofuDigest != tofuDigest:
+		return fault.New(fault.Conflict, "tofu_digest_mismatch", "The tofu binary is not the one that made the plan, so it may not apply it.")
+	case a.ApplyStartedAt == nil && (a.StopRequestedAt != nil || r.CancelRequestedAt != nil):
+		return fault.New(fault.Conflict, "canceled", "%s is being canceled.", r.ID)
+	}
+	return nil
+}

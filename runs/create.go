@@ -1,0 +1,333 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// NewRun is what a client asks for. AutoApply nil means: as the workspace is set.
+// Configuration empty means: the workspace's newest uploaded one.
+type NewRun struct {
+	Workspace       ids.Workspace
+	Configuration   ids.ConfigurationVersion
+	Message         string
+	Source          string
+	PlanOnly        bool
+	SavePlan        bool
+	IsDestroy       bool
+	Refresh         *bool
+	RefreshOnly     bool
+	AutoApply       *bool
+	AllowEmptyApply bool
+	TargetAddrs     []string
+	ReplaceAddrs    []string
+	Variables       []Variable // HCL expressions, as the client writes them
+}
+
+// Create makes a run: gates, snapshot of its inputs, queue and promotion in one
+// transaction (amendment 24). The same request again within a short window is the
+// same run (amendment 13); created is false then.
+// Errors: RecoveryHeld "workspace_recovery_pending" (no record is made), Invalid,
+// TooLarge "artifact_too_large" naming the three sizes.
+func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d Detail, created bool, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.create", func(tx postgres.Tx) error {
+		w, err := workspaces.Allowed(ctx, tx, actor, authz.RunQueue, n.Workspace)
+		if err != nil {
+			return err
+		}
+		if err := s.allowAutoApply(actor, w, &n); err != nil {
+			return err
+		}
+		status, err := fence.Lock(ctx, tx, w.ID)
+		if err != nil {
+			return err
+		}
+		if err := status.CheckRecovery(); err != nil {
+			return err
+		}
+		c, err := s.capture(ctx, tx, w, n.Configuration)
+		if err != nil {
+			return err
+		}
+		n.PlanOnly = n.PlanOnly || c.Speculative
+		r, err := s.replayed(ctx, tx, actor, n, c)
+		if err == nil && r.ID == "" {
+			created = true
+			r, err = s.create(ctx, tx, actor, w, c, n)
+		}
+		if err != nil {
+			return err
+		}
+		details, err := withHistory(ctx, tx, []Run{r})
+		if err == nil {
+			d = details[0]
+		}
+		return err
+	})
+	return d, created, err
+}
+
+// allowAutoApply settles whether the run applies by itself, which is the requester's
+// own decision and so needs the right to apply (amendment 22).
+func (s *Service) allowAutoApply(actor authz.Actor, w workspaces.Workspace, n *NewRun) error {
+	asked := n.AutoApply != nil && *n.AutoApply
+	auto := asked || (n.AutoApply == nil && w.AutoApply)
+	if auto {
+		if err := authz.Allow(actor, authz.RunApply, workspaces.Object(w)); err != nil {
+			if asked {
+				return err
+			}
+			auto = false
+		}
+	}
+	n.AutoApply = &auto
+	return nil
+}
+
+// capture fixes the configuration version that a run uses.
+func (s *Service) capture(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, id ids.ConfigurationVersion) (Configuration, error) {
+	if id == "" {
+		newest, err := postgres.All[Configuration](ctx, tx, Queries.Get("ConfigurationList"), postgres.Args{"workspace_id": w.ID, "limit": 1, "offset": 0})
+		if err != nil {
+			return Configuration{}, err
+		}
+		if len(newest) == 0 {
+			return Configuration{}, fault.New(fault.Invalid, "no_configuration", "Workspace %q has no configuration version yet. Upload one first.", w.Name).At("/data/relationships/configuration-version")
+		}
+		id = newest[0].ID
+	}
+	c, err := loadConfiguration(ctx, tx, id)
+	if fault.Is(err, fault.NotFound) || (err == nil && c.WorkspaceID != w.ID) {
+		return Configuration{}, fault.Missing("configuration version", string(id))
+	}
+	if err != nil {
+		return Configuration{}, err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("ConfigurationCapture"), postgres.Args{"id": id})
+	if err != nil {
+		return Configuration{}, err
+	}
+	if n == 0 {
+		return Configuration{}, fault.New(fault.Invalid, "configuration_not_uploaded", "Configuration version %s is %s. Upload its archive first. %s", id, c.Status, c.Error).At("/data/relationships/configuration-version")
+	}
+	return loadConfiguration(ctx, tx, id)
+}
+
+func (s *Service) replayed(ctx context.Context, tx postgres.Tx, actor authz.Actor, n NewRun, c Configuration) (Run, error) {
+	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunReplayed"), postgres.Args{
+		"configuration_version_id": c.ID, "created_by": actor.User, "message": n.Message, "plan_only": n.PlanOnly, "save_plan": n.SavePlan,
+		"is_destroy": n.IsDestroy, "refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply,
+		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "window_seconds": s.settings.ReplayWindow.Seconds(),
+	})
+	if postgres.NoRow(err) {
+		return Run{}, nil
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("look for the same run: %w", err)
+	}
+	r, err := load(ctx, tx, id)
+	if err != nil {
+		return Run{}, err
+	}
+	had, err := s.openVariables(ctx, tx, r.OrganizationID, runVariablesLabel(id), r.RunVariablesSealed)
+	if err != nil || !equalVariables(had, n.Variables) {
+		return Run{}, err
+	}
+	return r, nil
+}
+
+func (n NewRun) refresh() bool { return n.Refresh == nil || *n.Refresh }
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// equalVariables compares without order: the client sends them in a random one.
+func equalVariables(a, b []Variable) bool {
+	text := func(list []Variable) string {
+		lines := make([]string, len(list))
+		for i, v := range list {
+			lines[i] = fmt.Sprintf("%q=%q", v.Key, v.Value)
+		}
+		sort.Strings(lines)
+		return strings.Join(lines, "\n")
+	}
+	return text(a) == text(b)
+}
+
+func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, c Configuration, n NewRun) (Run, error) {
+	if err := n.check(w); err != nil {
+		return Run{}, err
+	}
+	if err := s.checkSizes(ctx, tx, w, c); err != nil {
+		return Run{}, err
+	}
+	exact, unavailable, err := resolveVersion(ctx, tx, w)
+	if err != nil {
+		return Run{}, err
+	}
+	id := ids.New[ids.Run]()
+	given, snapshot, err := s.sealVariables(ctx, tx, w, id, n.Variables)
+	if err != nil {
+		return Run{}, err
+	}
+	_, err = postgres.Exec(ctx, tx, Queries.Get("RunInsert"), postgres.Args{
+		"id": id, "plan_id": ids.New[ids.Plan](), "apply_id": ids.New[ids.Apply](), "organization_id": w.Organization, "workspace_id": w.ID,
+		"message": n.Message, "source": n.Source, "created_by": actor.User, "plan_only": n.PlanOnly, "save_plan": n.SavePlan, "is_destroy": n.IsDestroy,
+		"refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply && !n.PlanOnly, "allow_empty_apply": n.AllowEmptyApply,
+		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
+		"terraform_version": exact, "working_directory": w.WorkingDirectory, "run_variables_sealed": given, "variables_sealed": snapshot,
+	})
+	if err != nil {
+		return Run{}, fmt.Errorf("create the run: %w", err)
+	}
+	r, err := load(ctx, tx, id)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
+		return Run{}, err
+	}
+	switch {
+	case unavailable != "":
+		err = step(ctx, tx, &r, move{To: PlanFailed, Actor: authz.System(), Reason: "tofu_version_unavailable", Message: unavailable})
+	case r.PlanOnly:
+		err = admit(ctx, tx, r, nil) // never locks, never waits (QP-04)
+	default:
+		err = PromoteNext(ctx, tx, w.ID)
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	return load(ctx, tx, id)
+}
+
+func (n NewRun) check(w workspaces.Workspace) error {
+	attribute := func(name, text string, args ...any) error {
+		return fault.New(fault.Invalid, "invalid_attribute", text, args...).At("/data/attributes/" + name)
+	}
+	switch {
+	case n.IsDestroy && !w.AllowDestroyPlan:
+		return attribute("is-destroy", "Workspace %q does not allow destroy plans. Set its allow-destroy-plan first.", w.Name)
+	case n.IsDestroy && n.RefreshOnly:
+		return attribute("refresh-only", "A run cannot both destroy and only refresh.")
+	case n.RefreshOnly && !n.refresh():
+		return attribute("refresh", "A refresh-only run must refresh.")
+	case n.SavePlan && *n.AutoApply:
+		return attribute("save-plan", "A saved plan is applied later, so it cannot be applied automatically.")
+	case len(n.Message) > 10_000:
+		return attribute("message", "The message is longer than 10,000 bytes.")
+	}
+	seen := map[string]bool{}
+	for _, v := range n.Variables {
+		if v.Key == "" || seen[v.Key] {
+			return attribute("variables", "Variable %q has no name or is given twice.", v.Key)
+		}
+		seen[v.Key] = true
+	}
+	return nil
+}
+
+// checkSizes holds PL-06: what a runner must fetch before it can begin is bounded.
+func (s *Service) checkSizes(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, c Configuration) error {
+	configuration, err := s.objects.Info(ctx, tx, c.OrganizationID, c.ObjectID)
+	if err != nil {
+		return err
+	}
+	var predecessor int64
+	current, err := state.CurrentID(ctx, tx, w.ID)
+	if err != nil {
+		return err
+	}
+	if current != "" {
+		v, err := s.state.Load(ctx, tx, current)
+		if err != nil {
+			return err
+		}
+		predecessor = v.Size
+	}
+	const lockFile = 0 // init makes it on the runner; a configuration that brings one counts it there
+	if configuration.Size+lockFile+predecessor > s.settings.LaunchLimit {
+		return fault.New(fault.TooLarge, "artifact_too_large",
+			"A run may start from at most %d bytes, but its configuration has %d, its lock file %d and the current state %d. Leave large files out with .terraformignore, or split the state.",
+			s.settings.LaunchLimit, configuration.Size, lockFile, predecessor)
+	}
+	return nil
+}
+
+// resolveVersion gives the exact OpenTofu version of a run (amendment 7). When no
+// runner has it, unavailable says so in words.
+func resolveVersion(ctx context.Context, tx postgres.Tx, w workspaces.Workspace) (exact, unavailable string, err error) {
+	have, err := dispatch.Versions(ctx, tx, w.Organization)
+	if err != nil {
+		return "", "", err
+	}
+	sort.Slice(have, func(i, j int) bool { return older(have[j], have[i]) })
+	if w.TerraformVersion == "latest" && len(have) > 0 {
+		return have[0], "", nil
+	}
+	for _, v := range have {
+		if v == w.TerraformVersion {
+			return v, "", nil
+		}
+	}
+	if len(have) == 0 {
+		return w.TerraformVersion, "No runner has connected to this server yet, so nothing can execute the run. Start a holdfast-runner.", nil
+	}
+	return w.TerraformVersion, fmt.Sprintf("The workspace wants OpenTofu %s, but the runners have %s. Set the workspace's terraform-version to one of these or to latest.", w.TerraformVersion, strings.Join(have, ", ")), nil
+}
+
+func older(a, b string) bool {
+	va, errA := version.NewVersion(a)
+	vb, errB := version.NewVersion(b)
+	if errA != nil || errB != nil {
+		return a < b
+	}
+	return va.LessThan(vb)
+}
+
+// sealVariables packs what the client gave, and everything the runner will get:
+// the workspace's variables as they are now, then the run's own, which win (PL-13).
+func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, id ids.Run, given []Variable) (shown, snapshot []byte, err error) {
+	own, err := s.workspaces.ResolveVariables(ctx, tx, w.Organization, w.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := make([]Variable, 0, len(own)+len(given))
+	for _, v := range own {
+		all = append(all, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
+	}
+	if given == nil {
+		given = []Variable{}
+	}
+	all = append(all, given...)
+	seal := func(label string, list []Variable) ([]byte, error) {
+		encoded, err := json.Marshal(list)
+		if err != nil {
+			return nil, err
+		}
+		return s.objects.SealValue(ctx, tx, w.Organization, label, encoded)
+	}
+	if shown, err = seal(runVariablesLabel(id), given); err != nil {
+		return nil, nil, err
+	}
+	snapshot, err = seal(snapshotLabel(id), all)
+	return shown, snapshot, err
+}

@@ -1,0 +1,239 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-run/holdfast/approvals"
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// Confirm approves a finished plan and asks for its apply (AR-07). The approval
+// covers the digests as they stand now.
+// Errors: Conflict "invalid_transition" when there is nothing to confirm, and
+// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14).
+func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
+	return s.decide(ctx, "runs.confirm", actor, id, func(tx postgres.Tx, r *Run) error {
+		return s.approve(ctx, tx, r, actor, approvals.Native, comment)
+	})
+}
+
+// Discard rejects a finished plan. Errors are those of Confirm.
+func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
+	return s.decide(ctx, "runs.discard", actor, id, func(tx postgres.Tx, r *Run) error {
+		binding, err := s.binding(ctx, tx, *r)
+		if err != nil {
+			return err
+		}
+		err = approvals.Decide(ctx, tx, approvals.Record{
+			Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Rejected, Source: approvals.Native, Comment: comment, Binding: binding,
+		})
+		if err != nil {
+			return err
+		}
+		return step(ctx, tx, r, move{To: Rejected, Actor: actor})
+	})
+}
+
+// decide runs fn on a run that waits for a decision whose deadline has not passed.
+// The deadline is compared in a statement of its own after the row was locked.
+func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id ids.Run, fn func(tx postgres.Tx, r *Run) error) error {
+	return postgres.InTx(ctx, s.db, name, func(tx postgres.Tx) error {
+		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
+		if err != nil {
+			return err
+		}
+		if r.DurableStatus == Expired {
+			return expired(r)
+		}
+		if r.DurableStatus != AwaitingApproval || r.ConfirmedAt != nil {
+			return fault.New(fault.Conflict, "invalid_transition", "%s is %s and waits for no decision.", r.ID, describe(r))
+		}
+		open, err := postgres.Value[bool](ctx, tx, Queries.Get("ApprovalOpen"), postgres.Args{"id": id})
+		if err != nil {
+			return err
+		}
+		if !open {
+			return expired(r)
+		}
+		return fn(tx, &r)
+	})
+}
+
+func lockAllowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Run) (Run, error) {
+	r, err := load(ctx, tx, id)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := authz.Allow(actor, action, r.Object()); err != nil {
+		return Run{}, err
+	}
+	r, _, err = lock(ctx, tx, id)
+	return r, err
+}
+
+func expired(r Run) error {
+	return fault.New(fault.Conflict, "APPROVAL_EXPIRED", "The plan of %s could be decided about until %s. Start a new run.", r.ID, r.ApprovalExpiresAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+func describe(r Run) string {
+	if r.DurableStatus == AwaitingApproval && r.ConfirmedAt != nil {
+		return "confirmed already"
+	}
+	return string(r.DurableStatus)
+}
+
+// approve records the approval, marks the run confirmed and prepares its apply.
+func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor authz.Actor, source approvals.Source, comment string) error {
+	binding, err := s.binding(ctx, tx, *r)
+	if err != nil {
+		return err
+	}
+	err = approvals.Decide(ctx, tx, approvals.Record{
+		Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Approved, Source: source, Comment: comment, Binding: binding,
+	})
+	if err != nil {
+		return err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Confirm"), postgres.Args{"id": r.ID})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return expired(*r)
+	}
+	err = audit.Append(ctx, tx, audit.Entry{
+		Organization: r.OrganizationID, Actor: actor, Action: "run.confirmed", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
+		Details: map[string]any{"source": source, "plan": binding.Plan, "predecessor": binding.Predecessor},
+	})
+	if err != nil {
+		return err
+	}
+	if *r, err = load(ctx, tx, r.ID); err != nil {
+		return err
+	}
+	return s.prepareApply(ctx, tx, r)
+}
+
+// prepareApply compares the approval with the facts once more and asks for the
+// apply. When a fact has moved nothing is applied: the run is canceled (G-39).
+func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) error {
+	now, err := s.facts(ctx, tx, *r)
+	if err != nil {
+		return err
+	}
+	if err := approvals.Check(ctx, tx, r.ID, now); err != nil {
+		if !fault.HasCode(err, "APPROVAL_BINDING_STALE") {
+			return err
+		}
+		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
+	}
+	_, err = dispatch.Create(ctx, tx, dispatch.NewAttempt{
+		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Apply, Epoch: r.FenceEpoch, TofuVersion: r.PlanTofuVersion,
+	})
+	if err != nil {
+		return err
+	}
+	*r, err = load(ctx, tx, r.ID)
+	return err
+}
+
+// binding is what a decision about the run covers: the evidence of its plan.
+func (s *Service) binding(ctx context.Context, tx postgres.Tx, r Run) (approvals.Binding, error) {
+	digest := func(id ids.Object) (string, error) {
+		if id == "" {
+			return "", nil
+		}
+		o, err := s.objects.Info(ctx, tx, r.OrganizationID, id)
+		return o.SHA256, err
+	}
+	b := approvals.Binding{Predecessor: r.PredecessorVersionID}
+	for _, part := range []struct {
+		object ids.Object
+		into   *string
+	}{{r.PlanObjectID, &b.Plan}, {r.ConfigurationObjectID, &b.Configuration}, {r.LockFileObjectID, &b.LockFile}} {
+		d, err := digest(part.object)
+		if err != nil {
+			return b, fmt.Errorf("read the evidence of %s: %w", r.ID, err)
+		}
+		*part.into = d
+	}
+	var err error
+	b.PolicyResult, err = postgres.Value[string](ctx, tx, Queries.Get("PolicyResultDigest"), postgres.Args{"run_id": r.ID})
+	return b, err
+}
+
+// facts are the same things as they are now: the state may have moved.
+func (s *Service) facts(ctx context.Context, tx postgres.Tx, r Run) (approvals.Binding, error) {
+	now, err := s.binding(ctx, tx, r)
+	if err != nil {
+		return now, err
+	}
+	now.Predecessor, err = state.CurrentID(ctx, tx, r.WorkspaceID)
+	return now, err
+}
+
+// Cancel asks a run to stop. What no runner works on ends at once; a runner that
+// works is told to interrupt tofu, and the run ends with what it reports (G-05,
+// RL-41, RL-42). A run that has ended is a Conflict and does not change.
+func (s *Service) Cancel(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
+	return postgres.InTx(ctx, s.db, "runs.cancel", func(tx postgres.Tx) error {
+		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
+		if err != nil {
+			return err
+		}
+		if r.DurableStatus.Final() {
+			return fault.New(fault.Conflict, "invalid_transition", "%s has ended as %s; there is nothing to cancel.", r.ID, r.DurableStatus)
+		}
+		if r.CancelRequestedAt != nil {
+			return fault.New(fault.Conflict, "cancel_requested", "%s is being canceled already; it ends when its runner has stopped tofu.", r.ID)
+		}
+		working, err := s.withdraw(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		if !working {
+			return step(ctx, tx, &r, move{To: Canceled, Actor: actor, Message: comment})
+		}
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("RequestCancel"), postgres.Args{"id": id, "user_id": actor.User}); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Organization: r.OrganizationID, Actor: actor, Action: "run.cancel-requested", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
+		})
+	})
+}
+
+// withdraw takes back an attempt that no runner has accepted. One that a runner
+// works on is told to stop, and working is true.
+func (s *Service) withdraw(ctx context.Context, tx postgres.Tx, r Run) (working bool, err error) {
+	for _, phase := range []authz.Phase{authz.Plan, authz.Apply} {
+		a, found, err := dispatch.OfRun(ctx, tx, r.ID, phase)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			continue
+		}
+		if a, err = dispatch.Lock(ctx, tx, a.ID); err != nil {
+			return false, err
+		}
+		switch a.Status {
+		case dispatch.Pending, dispatch.Assigned:
+			err = dispatch.Finish(ctx, tx, a, dispatch.End{Status: dispatch.Canceled, Outcome: "withdrawn"})
+		case dispatch.Running:
+			working = true
+			err = dispatch.RequestStop(ctx, tx, a.ID)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return working, nil
+}

@@ -1,0 +1,381 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-run/holdfast/approvals"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// Outcome is how an attempt ended as its runner saw it.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeFinished Outcome = "finished"  // tofu ended by itself and well
+	OutcomeErrored  Outcome = "errored"   // tofu, or what comes before it, failed
+	OutcomeCanceled Outcome = "canceled"  // tofu was stopped because somebody canceled
+	OutcomeTimedOut Outcome = "timed_out" // tofu was stopped because it ran for too long
+	OutcomeUnknown  Outcome = "unknown"   // the runner cannot tell
+)
+
+// Done is a runner's report of an ended attempt. The runner claims; what becomes of
+// the run is decided here.
+type Done struct {
+	Outcome      Outcome
+	ExitCode     int
+	TofuStarted  bool // of an apply: tofu apply may have changed things
+	TofuVersion  string
+	TofuDigest   string
+	Message      string
+	Plan         *PlanSummary
+	Confirmed    ids.StateVersion // the version that ConfirmState proved
+	ErroredState bool             // tofu left state that it could not publish
+	LogSize      int64
+}
+
+// PlanSummary counts what a plan would do.
+type PlanSummary struct {
+	HasChanges                                bool
+	Additions, Changes, Destructions, Imports int
+}
+
+func (d Done) digest() (string, error) {
+	encoded, err := json.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Done is the only writer of an attempt's outcome (RL-38). In one transaction it
+// ends the attempt, steps the run, settles the fence and promotes the next run
+// (RL-39). The exact repeat is accepted; another report is a Conflict (RP-20).
+func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
+	digest, err := d.digest()
+	if err != nil {
+		return err
+	}
+	err = postgres.InTx(ctx, s.db, "runs.done", func(tx postgres.Tx) error {
+		a, r, err := lockAttempt(ctx, tx, attempt)
+		if err != nil {
+			return err
+		}
+		if a.DoneDigest == digest {
+			return nil
+		}
+		if a.Status != dispatch.Running {
+			return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended as %s, and its result does not change.", a.ID, a.Status)
+		}
+		if d.LogSize != a.LogSize {
+			return fault.New(fault.Conflict, "log_incomplete", "The server has %d bytes of this log, not %d. Send the rest, then report again.", a.LogSize, d.LogSize)
+		}
+		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest}
+		if err := dispatch.Finish(ctx, tx, a, end); err != nil {
+			return err
+		}
+		switch {
+		case r.DurableStatus.Final():
+			return nil // it was ended while the runner worked: its workspace was deleted
+		case a.Phase == authz.Plan:
+			return s.planDone(ctx, tx, &r, a, d)
+		default:
+			return s.applyDone(ctx, tx, &r, a, d)
+		}
+	})
+	return err
+}
+
+// planDone ends the plan phase. Of a finished plan the evidence, the policy walk
+// and the wait for approval become visible together (§3.3, amendment 1).
+func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
+	actor := runnerActor(a)
+	switch d.Outcome {
+	case OutcomeFinished:
+	case OutcomeCanceled:
+		if r.CancelRequestedAt == nil {
+			return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "runner_stopped", Message: "The runner was stopped while it planned. Start a new run."})
+		}
+		return step(ctx, tx, r, move{To: Canceled, Actor: actor, Message: d.Message})
+	case OutcomeTimedOut:
+		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "RUN_TTL_EXCEEDED", Message: "The plan ran for too long and was stopped."})
+	default:
+		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_failed", Message: d.Message})
+	}
+	missing, err := s.recordEvidence(ctx, tx, r, a, d)
+	if err != nil {
+		return err
+	}
+	if missing != "" {
+		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_evidence_missing", Message: "The runner reported a finished plan without its " + missing + "."})
+	}
+	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
+		return err
+	}
+	if err := s.passPolicy(ctx, tx, r); err != nil {
+		return err
+	}
+	return s.awaitApproval(ctx, tx, r)
+}
+
+// recordEvidence stores what the plan is, once (RL-15). missing names what a
+// finished plan must have and the runner did not hand over.
+func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) (missing string, err error) {
+	if d.Plan == nil || d.TofuDigest == "" {
+		return "summary", nil
+	}
+	objects := map[artifacts.Kind]ids.Object{}
+	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlan, artifacts.KindLockFile} {
+		art, found, err := dispatch.HandedOver(ctx, tx, a.ID, string(kind))
+		if err != nil {
+			return "", err
+		}
+		if found {
+			objects[kind] = art.ObjectID
+		}
+	}
+	if objects[artifacts.KindPlanJSON] == "" {
+		return string(artifacts.KindPlanJSON), nil
+	}
+	if r.PlanOnly {
+		objects[artifacts.KindPlan] = "" // nothing that could be applied (OP-05)
+	} else if objects[artifacts.KindPlan] == "" {
+		return string(artifacts.KindPlan), nil
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("PlanEvidence"), postgres.Args{
+		"id": r.ID, "has_changes": d.Plan.HasChanges, "additions": d.Plan.Additions, "changes": d.Plan.Changes, "destructions": d.Plan.Destructions, "imports": d.Plan.Imports,
+		"plan_object_id": objects[artifacts.KindPlan], "plan_json_object_id": objects[artifacts.KindPlanJSON], "lock_file_object_id": objects[artifacts.KindLockFile],
+		"tofu_version": d.TofuVersion, "tofu_digest": d.TofuDigest,
+	})
+	if err != nil || n != 1 {
+		return "", fmt.Errorf("store the evidence of %s: %d rows: %w", r.ID, n, err)
+	}
+	*r, err = load(ctx, tx, r.ID)
+	return "", err
+}
+
+// passPolicy walks the policy statuses. No policy set can be in scope yet, so the
+// check passes over the very plan that reserved it; history and row are kept.
+func (s *Service) passPolicy(ctx context.Context, tx postgres.Tx, r *Run) error {
+	system := authz.System()
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(r.ID), "run_id": r.ID}); err != nil {
+		return fmt.Errorf("reserve the policy check: %w", err)
+	}
+	if err := step(ctx, tx, r, move{To: PolicyEvaluating, Actor: system}); err != nil {
+		return err
+	}
+	input, err := s.objects.Info(ctx, tx, r.OrganizationID, r.PlanJSONObjectID)
+	if err != nil {
+		return err
+	}
+	const result = `{"policy_sets":0}`
+	sum := sha256.Sum256([]byte(input.SHA256 + result))
+	n, err := postgres.Exec(ctx, tx, Queries.Get("PolicyRecord"), postgres.Args{
+		"run_id": r.ID, "input_digest": input.SHA256, "result": result, "result_digest": hex.EncodeToString(sum[:]),
+	})
+	if err != nil || n != 1 {
+		return fmt.Errorf("record the policy result of %s: %d rows: %w", r.ID, n, err)
+	}
+	return step(ctx, tx, r, move{To: PolicyPassed, Actor: system})
+}
+
+// policyCheckID is known before the check exists (PO-02).
+func policyCheckID(run ids.Run) string { return "polchk-" + strings.TrimPrefix(string(run), "run-") }
+
+// awaitApproval ends a run that has nothing to apply, or opens the wait for a
+// decision; a run with auto-apply is decided by its requester at once.
+func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) error {
+	system := authz.System()
+	if r.PlanOnly || !*r.HasChanges {
+		reason := ""
+		if !r.PlanOnly {
+			reason = "no_changes"
+		}
+		return step(ctx, tx, r, move{To: Succeeded, Actor: system, Reason: reason})
+	}
+	_, err := postgres.Exec(ctx, tx, Queries.Get("ApprovalDeadline"), postgres.Args{"id": r.ID, "lifetime_seconds": s.settings.ApprovalLifetime.Seconds()})
+	if err != nil {
+		return err
+	}
+	if err := step(ctx, tx, r, move{To: AwaitingApproval, Actor: system}); err != nil {
+		return err
+	}
+	if r.CancelRequestedAt != nil {
+		return step(ctx, tx, r, move{To: Canceled, Actor: system, Reason: "canceled_before_apply", Message: "It was canceled while it planned, so it is not applied."})
+	}
+	if !r.AutoApply {
+		return nil
+	}
+	requester := authz.Actor{Kind: authz.UserActor, User: r.CreatedBy}
+	return s.approve(ctx, tx, r, requester, approvals.AutoApply, "")
+}
+
+// applyDone ends the apply phase by amendments 20 and 21.
+func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
+	if r.DurableStatus == AwaitingApproval {
+		return s.neverStarted(ctx, tx, r, a, d)
+	}
+	actor := runnerActor(a)
+	switch d.Outcome {
+	case OutcomeFinished:
+		return s.succeed(ctx, tx, r, a, d)
+	case OutcomeErrored:
+		trace, err := s.trace(ctx, tx, *r, d)
+		if err != nil {
+			return err
+		}
+		if !d.TofuStarted && trace == "" {
+			return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_not_started", Message: d.Message})
+		}
+		return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_failed", Message: join(d.Message, trace), Hold: trace != ""})
+	case OutcomeCanceled:
+		return step(ctx, tx, r, move{To: ApplyInterrupted, Actor: actor, Reason: "apply_interrupted", Message: join("The apply was interrupted.", d.Message)})
+	case OutcomeTimedOut:
+		return step(ctx, tx, r, move{To: NeedsRecovery, Actor: actor, Reason: "RUN_TTL_EXCEEDED", Message: "The apply ran for too long and was stopped."})
+	default:
+		if !d.TofuStarted {
+			return step(ctx, tx, r, move{To: ApplyStartUncertain, Actor: actor, Reason: "apply_start_uncertain", Message: join("The runner does not know whether tofu started.", d.Message)})
+		}
+		return step(ctx, tx, r, move{To: NeedsRecovery, Actor: actor, Reason: "outcome_unknown", Message: join("The runner does not know what tofu did.", d.Message)})
+	}
+}
+
+func join(a, b string) string { return strings.TrimSpace(a + " " + b) }
+
+// neverStarted ends an apply whose authority was never redeemed: nothing can have
+// been written, unless the runner says that it started tofu all the same.
+func (s *Service) neverStarted(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
+	if d.Outcome == OutcomeCanceled && r.CancelRequestedAt != nil && !d.TofuStarted {
+		return step(ctx, tx, r, move{To: Canceled, Actor: runnerActor(a), Message: d.Message})
+	}
+	return step(ctx, tx, r, move{To: ApplyFailed, Actor: runnerActor(a), Reason: "apply_not_started", Message: d.Message, Hold: d.TofuStarted})
+}
+
+// trace says in words what a failed apply left behind that needs an operator; ""
+// means: nothing was published, nothing is being uploaded, nothing waits in a file.
+func (s *Service) trace(ctx context.Context, tx postgres.Tx, r Run, d Done) (string, error) {
+	current, err := state.CurrentID(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return "", err
+	}
+	open, err := state.OpenUploads(ctx, tx, r.WorkspaceID, *r.FenceEpoch)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case current != r.PredecessorVersionID:
+		return "The failed apply has published state, so the workspace is held until an operator has looked at it.", nil
+	case open > 0:
+		return "The failed apply has an unfinished state upload, so the workspace is held until an operator has looked at it.", nil
+	case d.ErroredState:
+		return "The failed apply left state that it could not publish (errored.tfstate on the runner), so the workspace is held until an operator has looked at it.", nil
+	}
+	return "", nil
+}
+
+// succeed commits a run whose state is proved once more in this transaction
+// (ST-04); without the proof nothing is called success (ST-05).
+func (s *Service) succeed(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
+	v, err := s.prove(ctx, tx, *r, a)
+	if err == nil && (a.StateConfirmedID == "" || v.ID != a.StateConfirmedID || v.ID != d.Confirmed) {
+		err = fault.New(fault.Conflict, "state_unconfirmed", "The state was not confirmed.")
+	}
+	if err != nil {
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+		return step(ctx, tx, r, move{
+			To: NeedsRecovery, Actor: runnerActor(a), Reason: "state_unconfirmed",
+			Message: join("tofu apply ended well, but its state could not be proved:", err.Error()),
+		})
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("ResultingVersion"), postgres.Args{"id": r.ID, "version_id": v.ID}); err != nil {
+		return err
+	}
+	return step(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a)})
+}
+
+// ConfirmState proves, after exit 0, that the current state is the one this attempt
+// published (ST-03), and notes it.
+func (s *Service) ConfirmState(ctx context.Context, actor authz.Actor, sandbox string) (v state.Version, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.confirm-state", func(tx postgres.Tx) error {
+		a, r, err := lockAttempt(ctx, tx, actor.Attempt)
+		if err != nil {
+			return err
+		}
+		if a.SandboxID != sandbox || r.DurableStatus != Applying {
+			return fault.New(fault.Conflict, "capability_mismatch", "This sandbox is not applying %s.", r.ID)
+		}
+		if v, err = s.prove(ctx, tx, r, a); err != nil {
+			return err
+		}
+		return dispatch.ConfirmState(ctx, tx, a.ID, v.ID)
+	})
+	return v, err
+}
+
+// prove compares the seven fields: run, attempt, sandbox, predecessor, lock, fence
+// and checksum of the current state. Conflict "state_unproven" names the first
+// that differs.
+func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.Attempt) (state.Version, error) {
+	unproven := func(text string, args ...any) error {
+		return fault.New(fault.Conflict, "state_unproven", text, args...)
+	}
+	current, err := state.CurrentID(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return state.Version{}, err
+	}
+	if current == "" || current == r.PredecessorVersionID {
+		return state.Version{}, unproven("the apply published no state.")
+	}
+	v, err := s.state.Load(ctx, tx, current)
+	if err != nil {
+		return v, err
+	}
+	if a.FenceEpoch == nil {
+		return v, unproven("the attempt has no lock.")
+	}
+	switch {
+	case v.Run != r.ID:
+		return v, unproven("the current state %s belongs to another run.", v.ID)
+	case v.Attempt != a.ID:
+		return v, unproven("the current state %s belongs to another attempt.", v.ID)
+	case v.Sandbox != a.SandboxID:
+		return v, unproven("the current state %s was published from another sandbox.", v.ID)
+	case v.Epoch != *a.FenceEpoch || *r.FenceEpoch != *a.FenceEpoch:
+		return v, unproven("the current state %s was published under another fence.", v.ID)
+	}
+	if _, err := fence.Guard(ctx, tx, r.token()); err != nil {
+		return v, unproven("the run no longer holds the workspace.")
+	}
+	stored, err := s.state.Stored(ctx, tx, v)
+	if err != nil {
+		return v, err
+	}
+	if stored.SHA256 != v.SHA256 || stored.Size != v.Size {
+		return v, unproven("the stored bytes of %s have another checksum.", v.ID)
+	}
+	length, err := postgres.Value[*int](ctx, tx, Queries.Get("PublicationChain"), postgres.Args{
+		"version_id": v.ID, "attempt_id": a.ID, "sandbox_id": a.SandboxID, "epoch": *a.FenceEpoch, "predecessor_version_id": r.PredecessorVersionID,
+	})
+	if err != nil {
+		return v, err
+	}
+	if length == nil {
+		return v, unproven("the publications of this apply do not lead back to the state that was planned on.")
+	}
+	return v, nil
+}

@@ -1,0 +1,89 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// LogSlice is a part of a phase's log. Final tells that the log has ended and that
+// the run's status says so too: both are read at one instant (§3.3).
+type LogSlice struct {
+	Run   Run
+	Data  []byte
+	Size  int64 // of the whole log so far, in bytes
+	Final bool
+}
+
+// PlanLog gives at most limit bytes of a plan's log from offset. The caller has
+// proved by a link that it may read it.
+func (s *Service) PlanLog(ctx context.Context, id ids.Plan, offset, limit int64) (LogSlice, error) {
+	return s.log(ctx, "RunByPlan", string(id), authz.Plan, offset, limit)
+}
+
+// ApplyLog gives at most limit bytes of an apply's log; an apply that has not begun
+// has an empty one.
+func (s *Service) ApplyLog(ctx context.Context, id ids.Apply, offset, limit int64) (LogSlice, error) {
+	return s.log(ctx, "RunByApply", string(id), authz.Apply, offset, limit)
+}
+
+func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, offset, limit int64) (slice LogSlice, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.log", func(tx postgres.Tx) error {
+		run, err := postgres.Value[ids.Run](ctx, tx, Queries.Get(query), postgres.Args{"id": id})
+		if err != nil {
+			return fmt.Errorf("find the run of %s: %w", id, err) // the link was good, so it exists
+		}
+		r, err := load(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		slice = LogSlice{Run: r, Final: r.phaseEnded(phase)}
+		a, found, err := dispatch.OfRun(ctx, tx, run, phase)
+		if err != nil {
+			return err
+		}
+		var note []byte
+		if slice.Final && r.StatusMessage != "" && r.endedIn(phase) {
+			note = []byte("\n" + r.StatusMessage + "\n")
+		}
+		if found {
+			slice.Size = a.LogSize
+			if slice.Data, err = s.dispatch.ReadLog(ctx, tx, a, offset, limit); err != nil {
+				return err
+			}
+		}
+		slice.appendNote(note, offset, limit)
+		return nil
+	})
+	return slice, err
+}
+
+// appendNote puts what the server has to say about the end behind the log, so that
+// whoever reads the log in a terminal sees why the run ended.
+func (l *LogSlice) appendNote(note []byte, offset, limit int64) {
+	from := max(offset-l.Size, 0)
+	room := limit - int64(len(l.Data))
+	if from < int64(len(note)) && room > 0 && offset+int64(len(l.Data)) >= l.Size {
+		part := note[from:]
+		l.Data = append(l.Data, part[:min(room, int64(len(part)))]...)
+	}
+	l.Size += int64(len(note))
+}
+
+// phaseEnded tells whether nothing will be added to the phase's log.
+func (r Run) phaseEnded(phase authz.Phase) bool {
+	if r.DurableStatus.Final() {
+		return true
+	}
+	return phase == authz.Plan && r.PlanFinishedAt != nil
+}
+
+// endedIn tells in which phase an ended run ended.
+func (r Run) endedIn(phase authz.Phase) bool {
+	inApply := r.ConfirmedAt != nil
+	return r.DurableStatus.Final() && inApply == (phase == authz.Apply)
+}

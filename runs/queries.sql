@@ -1,0 +1,184 @@
+-- fragment: RunColumns
+r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, r.durable_status, r.durable_reason,
+    r.status_message, r.queue_seq, r.message, r.source, r.created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only, r.auto_apply,
+    r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
+    r.run_variables_sealed, r.variables_sealed, coalesce(r.predecessor_version_id, '') as predecessor_version_id, r.admitted_at, r.fence_epoch, r.fence_released_at,
+    r.has_changes, r.resource_additions, r.resource_changes, r.resource_destructions, r.resource_imports, coalesce(r.plan_object_id, '') as plan_object_id,
+    coalesce(r.plan_json_object_id, '') as plan_json_object_id, coalesce(r.lock_file_object_id, '') as lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest,
+    r.plan_finished_at, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
+    r.recovered_at, r.created_at, r.finished_at,
+    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
+    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt
+
+-- name: ConfigurationInsert
+insert into configuration_versions (id, organization_id, workspace_id, auto_queue_runs, speculative, provisional, created_by)
+values (@id, @organization_id, @workspace_id, @auto_queue_runs, @speculative, @provisional, @created_by);
+
+-- name: ConfigurationGet
+select id, organization_id, workspace_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
+    coalesce(created_by, '') as created_by, created_at, uploaded_at
+  from configuration_versions where id = @id;
+
+-- name: ConfigurationLock
+select id from configuration_versions where id = @id for update;
+
+-- name: ConfigurationList
+select id, organization_id, workspace_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
+    coalesce(created_by, '') as created_by, created_at, uploaded_at
+  from configuration_versions where workspace_id = @workspace_id order by created_at desc, id limit @limit offset @offset;
+
+-- name: ConfigurationCount
+select count(*) from configuration_versions where workspace_id = @workspace_id;
+
+-- name: ConfigurationUploaded
+-- A repeated upload replaces the bytes until a run has captured them (amendment 9).
+update configuration_versions set status = 'uploaded', error = '', object_id = @object_id, uploaded_at = clock_timestamp()
+ where id = @id and captured_at is null;
+
+-- name: ConfigurationErrored
+update configuration_versions set status = 'errored', error = @error where id = @id and status <> 'uploaded';
+
+-- name: ConfigurationCapture
+update configuration_versions set captured_at = coalesce(captured_at, clock_timestamp()) where id = @id and status = 'uploaded';
+
+-- name: RunInsert
+insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
+    auto_apply, allow_empty_apply, target_addrs, replace_addrs, configuration_version_id, configuration_object_id, terraform_version, working_directory,
+    run_variables_sealed, variables_sealed)
+values (@id, @plan_id, @apply_id, @organization_id, @workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, @plan_only, @save_plan, @is_destroy, @refresh, @refresh_only,
+    @auto_apply, @allow_empty_apply, @target_addrs, @replace_addrs, @configuration_version_id, @configuration_object_id, @terraform_version, @working_directory,
+    @run_variables_sealed, @variables_sealed);
+
+-- name: RunReplayed
+-- The run that the same person made of the same configuration a moment ago and that goes on (amendment 13).
+select id from runs
+ where configuration_version_id = @configuration_version_id and created_by = @created_by and message = @message
+   and plan_only = @plan_only and save_plan = @save_plan and is_destroy = @is_destroy and refresh = @refresh and refresh_only = @refresh_only and auto_apply = @auto_apply
+   and target_addrs = @target_addrs and replace_addrs = @replace_addrs and finished_at is null
+   and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision)
+ order by queue_seq desc limit 1;
+
+-- name: RunGet
+select {RunColumns}
+  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
+ where r.id = @id;
+
+-- name: RunLock
+select id from runs where id = @id for update;
+
+-- name: RunByPlan
+select id from runs where plan_id = @id;
+
+-- name: RunByApply
+select id from runs where apply_id = @id;
+
+-- name: RunList
+select {RunColumns}
+  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
+ where r.workspace_id = @workspace_id and (@include_plan_only::boolean or not r.plan_only)
+ order by r.queue_seq desc limit @limit offset @offset;
+
+-- name: RunCount
+select count(*) from runs r where r.workspace_id = @workspace_id and (@include_plan_only::boolean or not r.plan_only);
+
+-- name: QueueList
+-- Runs of an organization that wait or work, in the order in which they were made.
+select {RunColumns}
+  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
+ where r.organization_id = @organization_id and r.finished_at is null
+   and r.durable_status in ('dispatch_pending', 'queued', 'planning', 'applying')
+ order by r.queue_seq;
+
+-- name: CurrentRun
+-- The run a workspace shows as current: the last one that got the workspace.
+select coalesce((select id from runs where workspace_id = @workspace_id and admitted_at is not null and not plan_only order by admitted_at desc, queue_seq desc limit 1), '');
+
+-- name: StepRun
+update runs
+   set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,
+       finished_at = case when @final::boolean then coalesce(finished_at, clock_timestamp()) end
+ where id = @id and durable_status = @from_status;
+
+-- name: HistoryInsert
+insert into run_history (run_id, position, from_status, to_status, reason, actor_kind, actor_id)
+select @run_id, count(*), @from_status, @to_status, @reason, @actor_kind, @actor_id from run_history where run_id = @run_id;
+
+-- name: History
+select run_id, from_status, to_status, reason, actor_kind, actor_id, at from run_history where run_id = any (@run_ids::text[]) order by run_id, position;
+
+-- name: NextQueued
+-- The head of a workspace's queue (QP-05).
+select id from runs
+ where workspace_id = @workspace_id and durable_status = 'queued' and not plan_only and admitted_at is null
+ order by queue_seq limit 1 for update;
+
+-- name: Admit
+update runs set predecessor_version_id = nullif(@predecessor_version_id::text, ''), admitted_at = clock_timestamp(), fence_epoch = @fence_epoch
+ where id = @id and durable_status = 'queued' and admitted_at is null;
+
+-- name: FenceReleased
+update runs set fence_released_at = clock_timestamp() where id = @id and fence_epoch is not null and fence_released_at is null;
+
+-- name: PlanEvidence
+update runs
+   set has_changes = @has_changes, resource_additions = @additions, resource_changes = @changes, resource_destructions = @destructions, resource_imports = @imports,
+       plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
+       plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp()
+ where id = @id and durable_status = 'planning' and has_changes is null;
+
+-- name: PolicyReserve
+insert into policy_checks (id, run_id, durable_status) values (@id, @run_id, 'running');
+
+-- name: PolicyRecord
+update policy_checks
+   set durable_status = 'passed', input_digest = @input_digest, result = @result, result_digest = @result_digest, completed_at = clock_timestamp()
+ where run_id = @run_id and durable_status = 'running';
+
+-- name: PolicyResultDigest
+select coalesce((select result_digest from policy_checks where run_id = @run_id), '');
+
+-- name: ApprovalDeadline
+update runs set approval_expires_at = clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision)
+ where id = @id and durable_status = 'policy_passed' and approval_expires_at is null;
+
+-- name: ApprovalOpen
+select confirmed_at is null and approval_expires_at > clock_timestamp() from runs where id = @id;
+
+-- name: Confirm
+update runs set confirmed_at = clock_timestamp()
+ where id = @id and durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at > clock_timestamp();
+
+-- name: RequestCancel
+update runs set cancel_requested_at = clock_timestamp(), cancel_requested_by = @user_id
+ where id = @id and durable_status in ('planning', 'awaiting_approval', 'applying') and cancel_requested_at is null;
+
+-- name: ResultingVersion
+update runs set resulting_version_id = @version_id where id = @id and durable_status = 'applying' and resulting_version_id is null;
+
+-- name: MarkRecovered
+update runs set recovered_at = clock_timestamp(), recovered_reason = @reason where id = @id and durable_status = 'needs_recovery' and recovered_at is null;
+
+-- name: Unfinished
+select id from runs where workspace_id = @workspace_id and finished_at is null order by queue_seq;
+
+-- name: ExpiredApprovals
+select id from runs where durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() order by approval_expires_at limit @limit;
+
+-- name: ApprovalExpired
+select durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() from runs where id = @id;
+
+-- name: WaitingWorkspaces
+-- Free workspaces with a waiting head: none, unless something was left undone.
+select distinct r.workspace_id from runs r join workspace_fences f on f.workspace_id = r.workspace_id
+ where r.durable_status = 'queued' and not r.plan_only and r.admitted_at is null and f.holder_kind is null limit @limit;
+
+-- name: PublicationChain
+-- How many publications of this attempt lie between a version and the predecessor
+-- of its run, when they form an unbroken chain; else nothing (ST-03).
+with recursive chain as (
+    select v.id, v.base_version_id, 1 as length from state_versions v where v.id = @version_id and v.attempt_id = @attempt_id and v.sandbox_id = @sandbox_id and v.epoch = @epoch
+    union all
+    select b.id, b.base_version_id, c.length + 1 from chain c join state_versions b on b.id = c.base_version_id
+     where b.attempt_id = @attempt_id and b.sandbox_id = @sandbox_id and b.epoch = @epoch and c.length <= 1024
+)
+select max(length) from chain where exists (select 1 from chain c where coalesce(c.base_version_id, '') = @predecessor_version_id::text) and (select max(length) from chain) <= 1024;

@@ -1,0 +1,329 @@
+package runs
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+//go:embed queries.sql
+var queriesSQL string
+
+// Queries are the package's statements; tests check them against the schema.
+var Queries = postgres.ParseQueries(queriesSQL)
+
+// Settings are the numbers of G-28; Defaults gives them.
+type Settings struct {
+	AssignmentExpiry time.Duration // from poll to accept
+	Heartbeat        time.Duration // between a runner's status polls
+	PlanLiveness     time.Duration // silence after which a plan's runner is lost
+	ApplyLiveness    time.Duration // the same once apply-start was redeemed
+	ApprovalLifetime time.Duration // from the plan's end to expiry (AP-01)
+	RunTTL           time.Duration // of one phase; shorter than Authority (RP-18)
+	InterruptGrace   time.Duration // from the interrupt to the kill
+	Authority        time.Duration // of an attempt (AU-20)
+	ReplayWindow     time.Duration // in which the same POST is the same run (amendment 13)
+	LogLimit         int64         // bytes of one phase's log
+	LaunchLimit      int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
+}
+
+// Defaults gives the settings a server starts with.
+func Defaults() Settings {
+	return Settings{
+		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, ApplyLiveness: 10 * time.Minute,
+		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour,
+		ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
+	}
+}
+
+// Service drives runs.
+type Service struct {
+	db         *postgres.DB
+	objects    *artifacts.Service
+	workspaces *workspaces.Service
+	state      *state.Service
+	dispatch   *dispatch.Service
+	settings   Settings
+}
+
+// New makes the service.
+func New(db *postgres.DB, objects *artifacts.Service, ws *workspaces.Service, st *state.Service, d *dispatch.Service, settings Settings) *Service {
+	return &Service{db: db, objects: objects, workspaces: ws, state: st, dispatch: d, settings: settings}
+}
+
+// Run is a run as it stands.
+type Run struct {
+	ID                     ids.Run
+	PlanID                 ids.Plan
+	ApplyID                ids.Apply
+	OrganizationID         ids.Organization
+	OrganizationName       string
+	WorkspaceID            ids.Workspace
+	WorkspaceName          string
+	DurableStatus          Status
+	DurableReason          string // a stable code such as runner_lost; empty on the main path
+	StatusMessage          string // the same for people
+	QueueSeq               int64
+	Message                string
+	Source                 string
+	CreatedBy              ids.User
+	PlanOnly               bool
+	SavePlan               bool
+	IsDestroy              bool
+	Refresh                bool
+	RefreshOnly            bool
+	AutoApply              bool
+	AllowEmptyApply        bool
+	TargetAddrs            []string
+	ReplaceAddrs           []string
+	ConfigurationVersionID ids.ConfigurationVersion
+	ConfigurationObjectID  ids.Object
+	TerraformVersion       string
+	WorkingDirectory       string
+	RunVariablesSealed     []byte
+	VariablesSealed        []byte
+	PredecessorVersionID   ids.StateVersion
+	AdmittedAt             *time.Time
+	FenceEpoch             *int64
+	FenceReleasedAt        *time.Time
+	HasChanges             *bool
+	ResourceAdditions      int
+	ResourceChanges        int
+	ResourceDestructions   int
+	ResourceImports        int
+	PlanObjectID           ids.Object
+	PlanJSONObjectID       ids.Object `db:"plan_json_object_id"`
+	LockFileObjectID       ids.Object
+	PlanTofuVersion        string
+	PlanTofuDigest         string
+	PlanFinishedAt         *time.Time
+	ApprovalExpiresAt      *time.Time
+	ConfirmedAt            *time.Time
+	CancelRequestedAt      *time.Time
+	ResultingVersionID     ids.StateVersion
+	RecoveredAt            *time.Time
+	CreatedAt              time.Time
+	FinishedAt             *time.Time
+	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
+	ApplyAttempt           dispatch.Status
+}
+
+// Object is the run as authz knows it.
+func (r Run) Object() authz.Object {
+	return authz.Object{Organization: r.OrganizationID, Workspace: r.WorkspaceID, Noun: "run", Name: string(r.ID)}
+}
+
+// Occupies tells whether the run holds its workspace's fence.
+func (r Run) Occupies() bool { return r.FenceEpoch != nil && r.FenceReleasedAt == nil }
+
+func (r Run) token() fence.Token {
+	return fence.Token{Workspace: r.WorkspaceID, Epoch: *r.FenceEpoch, Holder: fence.Holder{Kind: fence.Run, ID: string(r.ID)}}
+}
+
+// Variable is one value a run was given.
+type Variable struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	HCL   bool   `json:"hcl"`
+	Env   bool   `json:"env,omitempty"`
+}
+
+func runVariablesLabel(id ids.Run) string { return "run-variables/" + string(id) }
+func snapshotLabel(id ids.Run) string     { return "run-snapshot/" + string(id) }
+
+// HistoryEntry is one step of a run.
+type HistoryEntry struct {
+	RunID      ids.Run
+	FromStatus Status
+	ToStatus   Status
+	Reason     string
+	ActorKind  authz.ActorKind
+	ActorID    string
+	At         time.Time
+}
+
+func load(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, error) {
+	r, err := postgres.One[Run](ctx, tx, Queries.Get("RunGet"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Run{}, fault.Missing("run", string(id))
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("read the run: %w", err)
+	}
+	return r, nil
+}
+
+// lock takes the workspace's fence row and the run's row, in this order, and reads
+// the run as it stands then.
+func lock(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, fence.Status, error) {
+	r, err := load(ctx, tx, id)
+	if err != nil {
+		return Run{}, fence.Status{}, err
+	}
+	status, err := fence.Lock(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return Run{}, fence.Status{}, err
+	}
+	if _, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunLock"), postgres.Args{"id": id}); err != nil {
+		return Run{}, fence.Status{}, fmt.Errorf("lock the run: %w", err)
+	}
+	r, err = load(ctx, tx, id)
+	return r, status, err
+}
+
+// Detail is a run with its history, oldest first.
+type Detail struct {
+	Run
+	History []HistoryEntry
+}
+
+// Get gives one run.
+func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Run) (Detail, error) {
+	return s.read(ctx, actor, func(context.Context, postgres.Tx) (ids.Run, error) { return id, nil }, fault.Missing("run", string(id)))
+}
+
+// ByPlan gives the run a plan belongs to.
+func (s *Service) ByPlan(ctx context.Context, actor authz.Actor, id ids.Plan) (Detail, error) {
+	return s.read(ctx, actor, func(ctx context.Context, tx postgres.Tx) (ids.Run, error) {
+		return postgres.Value[ids.Run](ctx, tx, Queries.Get("RunByPlan"), postgres.Args{"id": id})
+	}, fault.Missing("plan", string(id)))
+}
+
+// ByApply gives the run an apply belongs to.
+func (s *Service) ByApply(ctx context.Context, actor authz.Actor, id ids.Apply) (Detail, error) {
+	return s.read(ctx, actor, func(ctx context.Context, tx postgres.Tx) (ids.Run, error) {
+		return postgres.Value[ids.Run](ctx, tx, Queries.Get("RunByApply"), postgres.Args{"id": id})
+	}, fault.Missing("apply", string(id)))
+}
+
+func (s *Service) read(ctx context.Context, actor authz.Actor, find func(context.Context, postgres.Tx) (ids.Run, error), missing error) (d Detail, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.read", func(tx postgres.Tx) error {
+		id, err := find(ctx, tx)
+		if postgres.NoRow(err) {
+			return missing
+		}
+		if err != nil {
+			return err
+		}
+		r, err := load(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := authz.Allow(actor, authz.RunRead, r.Object()); err != nil {
+			return err
+		}
+		details, err := withHistory(ctx, tx, []Run{r})
+		if err == nil {
+			d = details[0]
+		}
+		return err
+	})
+	return d, err
+}
+
+func withHistory(ctx context.Context, tx postgres.Tx, list []Run) ([]Detail, error) {
+	runIDs := make([]string, len(list))
+	for i, r := range list {
+		runIDs[i] = string(r.ID)
+	}
+	entries, err := postgres.All[HistoryEntry](ctx, tx, Queries.Get("History"), postgres.Args{"run_ids": runIDs})
+	if err != nil {
+		return nil, err
+	}
+	of := map[ids.Run][]HistoryEntry{}
+	for _, e := range entries {
+		of[e.RunID] = append(of[e.RunID], e)
+	}
+	details := make([]Detail, len(list))
+	for i, r := range list {
+		details[i] = Detail{Run: r, History: of[r.ID]}
+	}
+	return details, nil
+}
+
+// Filter of a workspace's runs. Plan-only runs are left out unless asked for.
+type Filter struct {
+	PlanOnly      bool
+	Limit, Offset int
+}
+
+// List gives a workspace's runs, newest first, and counts all of them.
+func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Workspace, f Filter) (list []Detail, total int, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.list", func(tx postgres.Tx) error {
+		if _, err := workspaces.Allowed(ctx, tx, actor, authz.RunRead, workspace); err != nil {
+			return err
+		}
+		args := postgres.Args{"workspace_id": workspace, "include_plan_only": f.PlanOnly, "limit": f.Limit, "offset": f.Offset}
+		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
+		if err != nil {
+			return err
+		}
+		if list, err = withHistory(ctx, tx, rows); err != nil {
+			return err
+		}
+		total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args)
+		return err
+	})
+	return list, total, err
+}
+
+// Queue gives the runs of an organization that wait or work, oldest first.
+func (s *Service) Queue(ctx context.Context, actor authz.Actor, organization ids.Organization, name string) (list []Detail, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.queue", func(tx postgres.Tx) error {
+		if err := authz.Allow(actor, authz.RunRead, authz.Object{Organization: organization, Noun: "organization", Name: name}); err != nil {
+			return err
+		}
+		rows, err := postgres.All[Run](ctx, tx, Queries.Get("QueueList"), postgres.Args{"organization_id": organization})
+		if err != nil {
+			return err
+		}
+		list, err = withHistory(ctx, tx, rows)
+		return err
+	})
+	return list, err
+}
+
+// Variables gives the variables the client sent with the run, for showing.
+func (s *Service) Variables(ctx context.Context, actor authz.Actor, r Run) (list []Variable, err error) {
+	if err := authz.Allow(actor, authz.RunRead, r.Object()); err != nil {
+		return nil, err
+	}
+	err = postgres.InSnapshot(ctx, s.db, "runs.variables", func(tx postgres.Tx) error {
+		list, err = s.openVariables(ctx, tx, r.OrganizationID, runVariablesLabel(r.ID), r.RunVariablesSealed)
+		return err
+	})
+	return list, err
+}
+
+func (s *Service) openVariables(ctx context.Context, tx postgres.Tx, organization ids.Organization, label string, sealed []byte) (list []Variable, err error) {
+	plain, err := s.objects.OpenValue(ctx, tx, organization, label, sealed)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(plain, &list); err != nil {
+		return nil, fmt.Errorf("read variables: %w", err)
+	}
+	return list, nil
+}
+
+// Current gives the run that a workspace shows as its current one; empty when none
+// ever got it.
+func (s *Service) Current(ctx context.Context, workspace ids.Workspace) (id ids.Run, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.current", func(tx postgres.Tx) error {
+		id, err = postgres.Value[ids.Run](ctx, tx, Queries.Get("CurrentRun"), postgres.Args{"workspace_id": workspace})
+		return err
+	})
+	return id, err
+}

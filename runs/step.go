@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// move is one step of one run. Hold decides a transition whose effect is Either.
+type move struct {
+	To      Status
+	Actor   authz.Actor
+	Reason  string // stable code
+	Message string // for people
+	Hold    bool
+}
+
+// step is the only writer of a run's durable status. It changes the run from the
+// status its caller saw under the run's lock, writes history and audit, and does to
+// the fence what the table says: where the workspace becomes free, the next run is
+// promoted in the same transaction (QP-03).
+func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
+	t, ok := Find(r.DurableStatus, m.To)
+	if !ok {
+		return invalidTransition(*r, m.To)
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("StepRun"), postgres.Args{
+		"id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "status_message": m.Message, "final": t.To.Final(),
+	})
+	if err != nil {
+		return fmt.Errorf("step %s to %s: %w", r.ID, t.To, err)
+	}
+	if n == 0 {
+		return invalidTransition(*r, m.To)
+	}
+	_, err = postgres.Exec(ctx, tx, Queries.Get("HistoryInsert"), postgres.Args{
+		"run_id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "actor_kind": string(m.Actor.Kind), "actor_id": m.Actor.ID(),
+	})
+	if err != nil {
+		return fmt.Errorf("write the history of %s: %w", r.ID, err)
+	}
+	err = audit.Append(ctx, tx, audit.Entry{
+		Organization: r.OrganizationID, Actor: m.Actor, Action: "run." + string(t.To), ObjectKind: "run", ObjectID: string(r.ID),
+		Details: map[string]any{"workspace": r.WorkspaceID, "from": t.From, "reason": m.Reason, "epoch": r.FenceEpoch},
+	})
+	if err != nil {
+		return err
+	}
+	if err := settleFence(ctx, tx, *r, t, m); err != nil {
+		return err
+	}
+	*r, err = load(ctx, tx, r.ID)
+	return err
+}
+
+func settleFence(ctx context.Context, tx postgres.Tx, r Run, t Transition, m move) error {
+	if !r.Occupies() {
+		return nil
+	}
+	switch {
+	case t.Effect == Keeps:
+		return nil
+	case t.Effect == Holds || (t.Effect == Either && m.Hold):
+		return fence.HoldForRecovery(ctx, tx, r.token(), fmt.Sprintf("%s ended as %s", r.ID, t.To))
+	}
+	if err := fence.Release(ctx, tx, r.token()); err != nil {
+		return err
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("FenceReleased"), postgres.Args{"id": r.ID}); err != nil {
+		return err
+	}
+	return PromoteNext(ctx, tx, r.WorkspaceID)
+}
+
+func invalidTransition(r Run, to Status) error {
+	return fault.New(fault.Conflict, "invalid_transition", "%s is %s, and from there it cannot become %s.", r.ID, r.DurableStatus, to)
+}
+
+// PromoteNext gives a free workspace to the oldest queued run (QP-02): it acquires
+// the fence, pins the predecessor state and makes the plan attempt. It does nothing
+// while anybody holds the workspace, recovery included (QP-11), or nobody waits.
+func PromoteNext(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) error {
+	status, err := fence.Lock(ctx, tx, workspace)
+	if err != nil || status.Held() {
+		return err
+	}
+	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("NextQueued"), postgres.Args{"workspace_id": workspace})
+	if postgres.NoRow(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the next run: %w", err)
+	}
+	r, err := load(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	tok, err := fence.Acquire(ctx, tx, workspace, fence.Holder{Kind: fence.Run, ID: string(id)}, "the run "+string(id))
+	if err != nil {
+		return err
+	}
+	return admit(ctx, tx, r, &tok.Epoch)
+}
+
+// admit pins the state that the run starts from and asks for its plan. epoch is nil
+// for a run that never locks.
+func admit(ctx context.Context, tx postgres.Tx, r Run, epoch *int64) error {
+	predecessor, err := state.CurrentID(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Admit"), postgres.Args{"id": r.ID, "predecessor_version_id": predecessor, "fence_epoch": epoch})
+	if err != nil || n != 1 {
+		return fmt.Errorf("admit %s: %d rows: %w", r.ID, n, err)
+	}
+	_, err = dispatch.Create(ctx, tx, dispatch.NewAttempt{
+		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Plan, Epoch: epoch,
+		TofuVersion: r.TerraformVersion, Speculative: r.PlanOnly,
+	})
+	return err
+}

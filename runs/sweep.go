@@ -1,0 +1,187 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+const sweepBatch = 100
+
+// Sweeper finds every deadline that has passed. Each server runs one; two of them
+// do no harm, since each item is decided once more under its row's lock.
+type Sweeper struct {
+	runs *Service
+	// steadySince is when this server's unbroken contact with the database began.
+	// Silence counts only in time in which a heartbeat could have been recorded.
+	steadySince time.Time
+	steady      bool
+}
+
+// NewSweeper makes a sweeper.
+func NewSweeper(s *Service) *Sweeper { return &Sweeper{runs: s} }
+
+// Run sweeps every interval until ctx ends.
+func (w *Sweeper) Run(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := w.Sweep(ctx); err != nil && ctx.Err() == nil {
+			slog.Error("a sweep failed and is repeated", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Sweep acts once on every deadline that has passed. Runners are only called lost
+// after two heartbeats of unbroken contact with the database (amendment 25).
+func (w *Sweeper) Sweep(ctx context.Context) error {
+	if err := w.runs.db.Ping(ctx); err != nil {
+		w.steady = false
+		return err
+	}
+	if !w.steady {
+		w.steady, w.steadySince = true, clock.Now()
+	}
+	s := w.runs
+	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.promoteWaiting, s.foldLogs}
+	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
+		steps = append(steps, s.ReapSilent)
+	}
+	var errs []error
+	for _, one := range steps {
+		if err := one(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	err := errors.Join(errs...)
+	if fault.Is(err, fault.Unavailable) {
+		w.steady = false
+	}
+	return err
+}
+
+// each runs fn in a transaction of its own for every id that the query finds.
+func each[T ~string](ctx context.Context, s *Service, name string, queries postgres.Queries, query string, args postgres.Args, fn func(tx postgres.Tx, id T) error) error {
+	var found []T
+	args["limit"] = sweepBatch
+	err := postgres.InSnapshot(ctx, s.db, name, func(tx postgres.Tx) (err error) {
+		found, err = postgres.Values[T](ctx, tx, queries.Get(query), args)
+		return err
+	})
+	var errs []error
+	for _, id := range found {
+		if e := postgres.InTx(ctx, s.db, name, func(tx postgres.Tx) error { return fn(tx, id) }); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// expireAssignments fails the runs whose attempt was offered and never accepted; it
+// is not offered again (RP-10, G-46).
+func (s *Service) expireAssignments(ctx context.Context) error {
+	return each(ctx, s, "runs.expire-assignments", dispatch.Queries, "ExpiredAssignments", postgres.Args{}, func(tx postgres.Tx, id ids.Attempt) error {
+		a, r, err := lockAttempt(ctx, tx, id)
+		if err != nil || a.Status != dispatch.Assigned {
+			return err
+		}
+		open, err := postgres.Value[bool](ctx, tx, dispatch.Queries.Get("AssignmentOpen"), postgres.Args{"id": id})
+		if err != nil || open {
+			return err
+		}
+		return s.lose(ctx, tx, a, r, "A runner took the run and never began it.")
+	})
+}
+
+// ReapSilent ends the attempts whose runner has not been heard of for too long
+// (RP-12). An apply whose authority was redeemed keeps its fence (G-06).
+func (s *Service) ReapSilent(ctx context.Context) error {
+	args := func() postgres.Args {
+		return postgres.Args{"plan_seconds": s.settings.PlanLiveness.Seconds(), "apply_seconds": s.settings.ApplyLiveness.Seconds()}
+	}
+	return each(ctx, s, "runs.reap-silent", dispatch.Queries, "Silent", args(), func(tx postgres.Tx, id ids.Attempt) error {
+		a, r, err := lockAttempt(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		still := args()
+		still["id"] = id
+		silent, err := postgres.Value[bool](ctx, tx, dispatch.Queries.Get("StillSilent"), still)
+		if err != nil || !silent {
+			return err
+		}
+		return s.lose(ctx, tx, a, r, "The runner was lost: nothing was heard of it for too long.")
+	})
+}
+
+// lose ends an attempt that nobody will report about, and its run with it.
+func (s *Service) lose(ctx context.Context, tx postgres.Tx, a dispatch.Attempt, r Run, message string) error {
+	if err := dispatch.Finish(ctx, tx, a, dispatch.End{Status: dispatch.Lost, Outcome: "runner_lost"}); err != nil {
+		return err
+	}
+	m := move{Actor: authz.System(), Reason: "runner_lost", Message: message}
+	switch r.DurableStatus {
+	case Queued, Planning:
+		m.To = PlanFailed
+		if r.CancelRequestedAt != nil {
+			m.To = Canceled
+		}
+	case AwaitingApproval:
+		m.To, m.Message = ApplyFailed, message+" The apply had not started."
+	case Applying:
+		published, err := state.PublishedByRun(ctx, tx, r.ID)
+		if err != nil {
+			return err
+		}
+		m.To = ApplyStartUncertain
+		if published != "" {
+			m.To = NeedsRecovery
+		}
+	default:
+		return nil // the run has ended already
+	}
+	return step(ctx, tx, &r, m)
+}
+
+// expireApprovals ends the runs that nobody decided about in time (AP-05…AP-07).
+func (s *Service) expireApprovals(ctx context.Context) error {
+	return each(ctx, s, "runs.expire-approvals", Queries, "ExpiredApprovals", postgres.Args{}, func(tx postgres.Tx, id ids.Run) error {
+		r, _, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		over, err := postgres.Value[bool](ctx, tx, Queries.Get("ApprovalExpired"), postgres.Args{"id": id})
+		if err != nil || !over {
+			return err
+		}
+		return step(ctx, tx, &r, move{To: Expired, Actor: authz.System(), Reason: "APPROVAL_EXPIRED", Message: "Nobody decided about the plan in time. Start a new run."})
+	})
+}
+
+// promoteWaiting finds a free workspace with a waiting run. There is none unless a
+// path forgot to promote, which would be a defect: it is logged.
+func (s *Service) promoteWaiting(ctx context.Context) error {
+	return each(ctx, s, "runs.promote-waiting", Queries, "WaitingWorkspaces", postgres.Args{}, func(tx postgres.Tx, workspace ids.Workspace) error {
+		slog.Warn("a free workspace had a waiting run; it is promoted by the sweep", "workspace", workspace)
+		return PromoteNext(ctx, tx, workspace)
+	})
+}
+
+func (s *Service) foldLogs(ctx context.Context) error {
+	_, err := s.dispatch.Fold(ctx, sweepBatch)
+	return err
+}

@@ -1,0 +1,16 @@
+// Package state keeps the state versions of a workspace and the pointer to the
+// current one.
+//
+// Owns: tables state_versions, current_states, state_outputs. Words: version (one
+// state file, byte for byte as the client sent it), begin (announce an upload),
+// claim (bytes start to arrive), finalize (make it current), base (the version that
+// was current when the upload began), publication (a version that became current).
+// Invariants: only the holder of the fence's current epoch publishes, and lineage,
+// serial and base are checked in the transaction that moves the pointer (ST-15,
+// ST-16, ST-19); the bytes decide, not what was declared about them; a finalized
+// version never changes (trigger state_version_is_final); the pointer shows only
+// finalized versions (trigger current_state_is_finalized); bytes that were refused
+// are kept as evidence, never as current.
+// Refuses: re-encoding a state; knowing what a resource is.
+// Tested by: state_test.go, file_test.go, race_test.go.
+package state

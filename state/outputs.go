@@ -1,0 +1,153 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// Output is one root output of a version.
+type Output struct {
+	ID      ids.Output
+	Version ids.StateVersion
+	FileOutput
+}
+
+// outputsOf gives the outputs of a version: those in the file, or for a state that
+// the client encrypted those that it sent in plain beside it.
+func outputsOf(v Version, file File) []FileOutput {
+	if !file.Encrypted || len(v.declaredOutputs) == 0 {
+		return file.Outputs
+	}
+	var declared map[string]FileOutput
+	if err := json.Unmarshal(v.declaredOutputs, &declared); err != nil {
+		return nil // they were only a copy; a client that wants them reads the state
+	}
+	list := make([]FileOutput, 0, len(declared))
+	for name, o := range declared {
+		o.Name = name
+		list = append(list, o)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list
+}
+
+func outputLabel(id ids.Output) string { return "state-output/" + string(id) }
+
+func (s *Service) sealOutputs(ctx context.Context, tx postgres.Tx, v Version, outputs []FileOutput) error {
+	for i, o := range outputs {
+		id := ids.New[ids.Output]()
+		encoded, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		sealed, err := s.objects.SealValue(ctx, tx, v.Organization, outputLabel(id), encoded)
+		if err != nil {
+			return err
+		}
+		_, err = postgres.Exec(ctx, tx, Queries.Get("InsertOutput"), postgres.Args{
+			"id": id, "organization_id": v.Organization, "state_version_id": v.ID, "position": i, "sealed": sealed,
+		})
+		if err != nil {
+			return fmt.Errorf("store an output: %w", err)
+		}
+	}
+	return nil
+}
+
+type outputRow struct {
+	ID             ids.Output
+	OrganizationID ids.Organization
+	StateVersionID ids.StateVersion
+	Position       int
+	Sealed         []byte
+}
+
+func (s *Service) openOutput(ctx context.Context, tx postgres.Tx, r outputRow) (Output, error) {
+	plain, err := s.objects.OpenValue(ctx, tx, r.OrganizationID, outputLabel(r.ID), r.Sealed)
+	if err != nil {
+		return Output{}, err
+	}
+	o := Output{ID: r.ID, Version: r.StateVersionID}
+	if err := json.Unmarshal(plain, &o.FileOutput); err != nil {
+		return Output{}, fmt.Errorf("read output %s: %w", r.ID, err)
+	}
+	return o, nil
+}
+
+func (s *Service) outputs(ctx context.Context, tx postgres.Tx, v Version) ([]Output, error) {
+	rows, err := postgres.All[outputRow](ctx, tx, Queries.Get("Outputs"), postgres.Args{"state_version_id": v.ID})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Output, 0, len(rows))
+	for _, r := range rows {
+		o, err := s.openOutput(ctx, tx, r)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// Outputs lists the outputs of a version with their values; whoever shows the list
+// hides the sensitive ones.
+func (s *Service) Outputs(ctx context.Context, actor authz.Actor, id ids.StateVersion) (list []Output, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.outputs", func(tx postgres.Tx) error {
+		v, err := s.visible(ctx, tx, actor, authz.StateReadOutputs, id)
+		if err != nil {
+			return err
+		}
+		list, err = s.outputs(ctx, tx, v)
+		return err
+	})
+	return list, err
+}
+
+// CurrentOutputs lists the outputs of a workspace's current version; an empty list
+// when it has no state.
+func (s *Service) CurrentOutputs(ctx context.Context, actor authz.Actor, workspace ids.Workspace) (list []Output, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.current-outputs", func(tx postgres.Tx) error {
+		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateReadOutputs, workspace); err != nil {
+			return err
+		}
+		id, err := CurrentID(ctx, tx, workspace)
+		if err != nil || id == "" {
+			return err
+		}
+		list, err = s.outputs(ctx, tx, Version{ID: id})
+		return err
+	})
+	return list, err
+}
+
+// Output gives one output with its value, sensitive or not.
+func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) (o Output, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.output", func(tx postgres.Tx) error {
+		row, err := postgres.One[struct {
+			outputRow
+			WorkspaceID ids.Workspace
+		}](ctx, tx, Queries.Get("Output"), postgres.Args{"id": id})
+		if postgres.NoRow(err) {
+			return fault.Missing("state version output", string(id))
+		}
+		if err != nil {
+			return err
+		}
+		object := authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
+		if err := authz.Allow(actor, authz.StateReadOutputs, object); err != nil {
+			return err
+		}
+		o, err = s.openOutput(ctx, tx, row.outputRow)
+		return err
+	})
+	return o, err
+}

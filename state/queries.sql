@@ -1,0 +1,111 @@
+-- fragment: VersionColumns
+v.id, v.organization_id, v.workspace_id, v.status, v.discard_reason, v.epoch, v.holder_kind, v.holder_id, v.declared_serial, v.declared_lineage,
+    v.declared_md5, v.forced, coalesce(v.serial, v.declared_serial) as serial, coalesce(v.lineage, v.declared_lineage) as lineage, coalesce(v.size, 0) as size,
+    coalesce(v.sha256, '') as sha256, v.client_encrypted, v.terraform_version, coalesce(v.base_version_id, '') as base_version_id,
+    coalesce(v.rollback_of_id, '') as rollback_of_id, coalesce(v.run_id, '') as run_id, coalesce(v.attempt_id, '') as attempt_id, v.sandbox_id,
+    coalesce(v.created_by, '') as created_by, coalesce(v.object_id, '') as object_id, coalesce(v.json_object_id, '') as json_object_id,
+    v.created_at, v.finalized_at
+
+-- name: Insert
+insert into state_versions (id, organization_id, workspace_id, epoch, holder_kind, holder_id, declared_serial, declared_lineage, declared_md5,
+    declared_outputs_sealed, forced, base_version_id, run_id, attempt_id, sandbox_id, created_by, expires_at)
+values (@id, @organization_id, @workspace_id, @epoch, @holder_kind, @holder_id, @declared_serial, @declared_lineage, @declared_md5,
+    @declared_outputs_sealed, @forced, nullif(@base_version_id::text, ''), nullif(@run_id::text, ''), nullif(@attempt_id::text, ''), @sandbox_id, nullif(@created_by::text, ''),
+    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision));
+
+-- name: InsertRollback
+insert into state_versions (id, organization_id, workspace_id, status, epoch, holder_kind, holder_id, declared_serial, declared_lineage, declared_md5,
+    serial, lineage, size, sha256, client_encrypted, terraform_version, resource_count, resources_sealed, base_version_id, rollback_of_id, created_by,
+    object_id, json_object_id, expires_at, raw_claimed_at, finalized_at)
+select @id, o.organization_id, o.workspace_id, 'finalized', @epoch, @holder_kind, @holder_id, o.declared_serial, o.declared_lineage, o.declared_md5,
+    o.serial, o.lineage, o.size, o.sha256, o.client_encrypted, o.terraform_version, o.resource_count, @resources_sealed, nullif(@base_version_id::text, ''), o.id, nullif(@created_by::text, ''),
+    o.object_id, o.json_object_id, clock_timestamp(), clock_timestamp(), clock_timestamp()
+  from state_versions o
+ where o.id = @rollback_of_id and o.workspace_id = @workspace_id and o.status = 'finalized';
+
+-- name: Retry
+-- The create that was made before with the same retry key (amendment 15).
+select id from state_versions
+ where workspace_id = @workspace_id and epoch = @epoch and declared_serial = @declared_serial and declared_md5 = @declared_md5
+   and status <> 'discarded' and rollback_of_id is null;
+
+-- name: Get
+select {VersionColumns}, v.resources_sealed, v.declared_outputs_sealed
+  from state_versions v
+ where v.id = @id;
+
+-- name: Lock
+select id from state_versions where id = @id for update;
+
+-- name: List
+-- A list never reads what is sealed in the rows.
+select {VersionColumns}, null::bytea as resources_sealed, null::bytea as declared_outputs_sealed
+  from state_versions v
+ where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status)
+ order by v.created_at desc, v.id desc
+ limit @limit offset @offset;
+
+-- name: Count
+select count(*) from state_versions v where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status);
+
+-- name: Current
+select coalesce((select state_version_id from current_states where workspace_id = @workspace_id), '');
+
+-- name: PublishedByRun
+-- The newest publication of a run, in the order in which the pointer moved.
+select coalesce((select id from state_versions where run_id = @run_id and status = 'finalized' order by finalized_at desc, id desc limit 1), '');
+
+-- name: ClaimRaw
+update state_versions set raw_claimed_at = coalesce(raw_claimed_at, clock_timestamp())
+ where id = @id and status = 'pending';
+
+-- name: ClaimJSON
+update state_versions set json_claimed_at = coalesce(json_claimed_at, clock_timestamp())
+ where id = @id and status in ('pending', 'finalized') and json_object_id is null;
+
+-- name: Finalize
+update state_versions
+   set status = 'finalized', serial = @serial, lineage = @lineage, size = @size, sha256 = @sha256, client_encrypted = @client_encrypted,
+       terraform_version = @terraform_version, resource_count = @resource_count, resources_sealed = @resources_sealed,
+       object_id = @object_id, finalized_at = clock_timestamp(), declared_outputs_sealed = null
+ where id = @id and status = 'pending' and epoch = @epoch;
+
+-- name: Discard
+update state_versions
+   set status = 'discarded', discard_reason = @reason, object_id = @object_id, size = @size, sha256 = @sha256, serial = @serial, lineage = @lineage
+ where id = @id and status = 'pending';
+
+-- name: KeepUnpublished
+update state_versions set object_id = @object_id where id = @id and status = 'pending';
+
+-- name: AttachJSON
+update state_versions set json_object_id = @json_object_id where id = @id and json_object_id is null and status in ('pending', 'finalized');
+
+-- name: MovePointer
+-- Moves only from the version that was current when the upload began.
+insert into current_states (workspace_id, organization_id, state_version_id)
+select @workspace_id, @organization_id, @id where @base_version_id::text = ''
+    and not exists (select 1 from current_states where workspace_id = @workspace_id)
+union all
+select workspace_id, organization_id, @id from current_states where workspace_id = @workspace_id and state_version_id = @base_version_id
+on conflict (workspace_id) do update set state_version_id = excluded.state_version_id, moved_at = clock_timestamp()
+    where current_states.state_version_id = @base_version_id;
+
+-- name: InsertOutput
+insert into state_outputs (id, organization_id, state_version_id, position, sealed) values (@id, @organization_id, @state_version_id, @position, @sealed);
+
+-- name: Outputs
+select id, organization_id, state_version_id, position, sealed from state_outputs where state_version_id = @state_version_id order by position;
+
+-- name: Output
+select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.workspace_id
+  from state_outputs o join state_versions v on v.id = o.state_version_id where o.id = @id;
+
+-- name: OpenUploads
+-- Uploads that may still matter: begun and neither finalized, discarded nor expired without a claim.
+select count(*) from state_versions
+ where workspace_id = @workspace_id and epoch = @epoch and status = 'pending'
+   and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
+
+-- name: ResourceCount
+select coalesce((select resource_count from state_versions where id = @id), 0);

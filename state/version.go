@@ -1,0 +1,287 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// Status of a version.
+type Status string
+
+// The statuses. A discarded version was refused; its bytes are kept as evidence.
+const (
+	Pending   Status = "pending"
+	Finalized Status = "finalized"
+	Discarded Status = "discarded"
+)
+
+// Version is one state version. Serial and Lineage are those of the bytes once
+// they are there, and the declared ones before.
+type Version struct {
+	ID               ids.StateVersion
+	Organization     ids.Organization
+	Workspace        ids.Workspace
+	Status           Status
+	DiscardReason    string
+	Epoch            int64
+	HolderKind       fence.HolderKind
+	HolderID         string
+	Serial           int64
+	Lineage          string
+	DeclaredSerial   int64
+	DeclaredLineage  string
+	DeclaredMD5      string
+	Forced           bool
+	Size             int64
+	SHA256           string
+	ClientEncrypted  bool
+	TerraformVersion string
+	Resources        []Resource // empty in lists
+	Base             ids.StateVersion
+	RollbackOf       ids.StateVersion
+	Run              ids.Run
+	Attempt          ids.Attempt
+	Sandbox          string
+	CreatedBy        ids.User
+	Object           ids.Object
+	JSONObject       ids.Object
+	CreatedAt        time.Time
+	FinalizedAt      *time.Time
+
+	declaredOutputs []byte
+}
+
+// actor is who began the upload, for the audit log: the PUT itself carries only a link.
+func (v Version) actor() authz.Actor {
+	if v.Attempt != "" {
+		return authz.Actor{Kind: authz.AttemptActor, Attempt: v.Attempt, Run: v.Run}
+	}
+	return authz.Actor{Kind: authz.UserActor, User: v.CreatedBy}
+}
+
+type versionRow struct {
+	ID                    ids.StateVersion
+	OrganizationID        ids.Organization
+	WorkspaceID           ids.Workspace
+	Status                Status
+	DiscardReason         string
+	Epoch                 int64
+	HolderKind            fence.HolderKind
+	HolderID              string
+	DeclaredSerial        int64
+	DeclaredLineage       string
+	DeclaredMD5           string `db:"declared_md5"`
+	Forced                bool
+	Serial                int64
+	Lineage               string
+	Size                  int64
+	SHA256                string `db:"sha256"`
+	ClientEncrypted       bool
+	TerraformVersion      string
+	ResourcesSealed       []byte
+	BaseVersionID         ids.StateVersion
+	RollbackOfID          ids.StateVersion
+	RunID                 ids.Run
+	AttemptID             ids.Attempt
+	SandboxID             string
+	CreatedBy             ids.User
+	ObjectID              ids.Object
+	JSONObjectID          ids.Object `db:"json_object_id"`
+	DeclaredOutputsSealed []byte
+	CreatedAt             time.Time
+	FinalizedAt           *time.Time
+}
+
+func (r versionRow) version() Version {
+	return Version{
+		ID: r.ID, Organization: r.OrganizationID, Workspace: r.WorkspaceID, Status: r.Status, DiscardReason: r.DiscardReason, Epoch: r.Epoch,
+		HolderKind: r.HolderKind, HolderID: r.HolderID, Serial: r.Serial, Lineage: r.Lineage, DeclaredSerial: r.DeclaredSerial,
+		DeclaredLineage: r.DeclaredLineage, DeclaredMD5: r.DeclaredMD5, Forced: r.Forced, Size: r.Size, SHA256: r.SHA256,
+		ClientEncrypted: r.ClientEncrypted, TerraformVersion: r.TerraformVersion, Base: r.BaseVersionID, RollbackOf: r.RollbackOfID,
+		Run: r.RunID, Attempt: r.AttemptID, Sandbox: r.SandboxID, CreatedBy: r.CreatedBy, Object: r.ObjectID, JSONObject: r.JSONObjectID,
+		CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt,
+	}
+}
+
+// load reads one version with what is sealed in its row.
+func (s *Service) load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
+	row, err := postgres.One[versionRow](ctx, tx, Queries.Get("Get"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Version{}, fault.Missing("state version", string(id))
+	}
+	if err != nil {
+		return Version{}, fmt.Errorf("read the state version: %w", err)
+	}
+	v := row.version()
+	if row.ResourcesSealed != nil {
+		plain, err := s.objects.OpenValue(ctx, tx, v.Organization, resourcesLabel(id), row.ResourcesSealed)
+		if err != nil {
+			return Version{}, err
+		}
+		if err := json.Unmarshal(plain, &v.Resources); err != nil {
+			return Version{}, fmt.Errorf("read the resources of %s: %w", id, err)
+		}
+	}
+	if row.DeclaredOutputsSealed != nil {
+		if v.declaredOutputs, err = s.objects.OpenValue(ctx, tx, v.Organization, outputsLabel(id), row.DeclaredOutputsSealed); err != nil {
+			return Version{}, err
+		}
+	}
+	return v, nil
+}
+
+func (s *Service) lockVersion(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
+	if _, err := postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("Lock"), postgres.Args{"id": id}); err != nil {
+		return Version{}, fmt.Errorf("lock the state version: %w", err)
+	}
+	return s.load(ctx, tx, id)
+}
+
+// CurrentID gives the current version of a workspace; empty when it has no state.
+func CurrentID(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (ids.StateVersion, error) {
+	return postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("Current"), postgres.Args{"workspace_id": workspace})
+}
+
+func (s *Service) current(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Version, error) {
+	id, err := CurrentID(ctx, tx, workspace)
+	if err != nil || id == "" {
+		return Version{}, err
+	}
+	return s.load(ctx, tx, id)
+}
+
+// Current gives the version that the actor works on: the current one for a user;
+// for an attempt its run's own latest publication, else the predecessor that the
+// run was admitted on (ST-01). NotFound "no_state" means that there is none yet.
+func (s *Service) Current(ctx context.Context, actor authz.Actor, workspace ids.Workspace) (v Version, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.current", func(tx postgres.Tx) error {
+		w, err := workspaces.Allowed(ctx, tx, actor, authz.StateRead, workspace)
+		if err != nil {
+			return err
+		}
+		if actor.Kind == authz.AttemptActor {
+			v, err = s.currentOfRun(ctx, tx, actor)
+		} else {
+			v, err = s.current(ctx, tx, workspace)
+		}
+		if err == nil && v.ID == "" {
+			err = fault.New(fault.NotFound, "no_state", "Workspace %q has no state yet.", w.Name)
+		}
+		return err
+	})
+	return v, err
+}
+
+func (s *Service) currentOfRun(ctx context.Context, tx postgres.Tx, actor authz.Actor) (Version, error) {
+	id, err := PublishedByRun(ctx, tx, actor.Run)
+	if err != nil {
+		return Version{}, err
+	}
+	if id == "" {
+		id = actor.Predecessor
+	}
+	if id == "" {
+		return Version{}, nil
+	}
+	return s.load(ctx, tx, id)
+}
+
+// PublishedByRun gives the newest version that the run published; empty when it published none.
+func PublishedByRun(ctx context.Context, tx postgres.Tx, run ids.Run) (ids.StateVersion, error) {
+	return postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("PublishedByRun"), postgres.Args{"run_id": run})
+}
+
+// OpenUploads counts the uploads under an epoch that may still matter: begun and
+// neither finalized, refused nor expired unclaimed.
+func OpenUploads(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, epoch int64) (int, error) {
+	return postgres.Value[int](ctx, tx, Queries.Get("OpenUploads"), postgres.Args{"workspace_id": workspace, "epoch": epoch})
+}
+
+// Load gives a version without asking who wants it, for the packages above.
+func (s *Service) Load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
+	return s.load(ctx, tx, id)
+}
+
+// Version gives one version.
+func (s *Service) Version(ctx context.Context, actor authz.Actor, id ids.StateVersion) (v Version, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.version", func(tx postgres.Tx) error {
+		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
+		return err
+	})
+	return v, err
+}
+
+func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.StateVersion) (Version, error) {
+	v, err := s.load(ctx, tx, id)
+	if err != nil {
+		return Version{}, err
+	}
+	return v, authz.Allow(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)})
+}
+
+// Filter of a list. Status empty means all. Limit and Offset count versions.
+type Filter struct {
+	Status        Status
+	Limit, Offset int
+}
+
+// Versions lists the versions of a workspace, newest first, and counts all of them.
+func (s *Service) Versions(ctx context.Context, actor authz.Actor, workspace ids.Workspace, f Filter) (list []Version, total int, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "state.versions", func(tx postgres.Tx) error {
+		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateRead, workspace); err != nil {
+			return err
+		}
+		args := postgres.Args{"workspace_id": workspace, "status": string(f.Status), "limit": f.Limit, "offset": f.Offset}
+		rows, err := postgres.All[versionRow](ctx, tx, Queries.Get("List"), args)
+		if err != nil {
+			return err
+		}
+		list = make([]Version, 0, len(rows))
+		for _, r := range rows {
+			list = append(list, r.version())
+		}
+		total, err = postgres.Value[int](ctx, tx, Queries.Get("Count"), args)
+		return err
+	})
+	return list, total, err
+}
+
+// Download gives the bytes of a version as they came. The caller closes the reader.
+func (s *Service) Download(ctx context.Context, actor authz.Actor, id ids.StateVersion) (io.ReadCloser, Version, error) {
+	return s.open(ctx, actor, id, func(v Version) ids.Object { return v.Object })
+}
+
+// DownloadJSON gives the JSON form that the client sent beside the state. The
+// caller closes the reader. NotFound when it sent none.
+func (s *Service) DownloadJSON(ctx context.Context, actor authz.Actor, id ids.StateVersion) (io.ReadCloser, Version, error) {
+	return s.open(ctx, actor, id, func(v Version) ids.Object { return v.JSONObject })
+}
+
+func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersion, which func(Version) ids.Object) (io.ReadCloser, Version, error) {
+	v, err := s.Version(ctx, actor, id)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	object := which(v)
+	if object == "" {
+		return nil, Version{}, fault.New(fault.NotFound, "no_bytes", "State version %s has no such bytes: its upload has not finished, or the client sent none.", id)
+	}
+	body, _, err := s.objects.Open(ctx, v.Organization, object)
+	return body, v, err
+}
+
+// Stored gives what the store knows of a version's bytes.
+func (s *Service) Stored(ctx context.Context, tx postgres.Tx, v Version) (artifacts.Object, error) {
+	return s.objects.Info(ctx, tx, v.Organization, v.Object)
+}

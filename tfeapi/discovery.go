@@ -1,0 +1,36 @@
+package tfeapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// discovery tells tofu where the API is. All three names must be there: the remote
+// backend crashes without tfe.v2.1.
+func (s *server) discovery(*request) (answer, error) {
+	base := s.Address + "/api/v2/"
+	return answer{status: http.StatusOK, json: map[string]string{"tfe.v2": base, "tfe.v2.1": base, "state.v2": base}}, nil
+}
+
+// ping carries the versions that clients decide by: 2.6 is needed for import blocks
+// in automation (NC-01), and X-TFE-Version must look like a release of its own kind
+// or the client cannot parse it. There is no X-RateLimit-Limit: the client would
+// slow itself down by it.
+func (s *server) ping(r *request) (answer, error) {
+	r.header.Set("TFP-API-Version", "2.6")
+	r.header.Set("X-TFE-Version", "v202502-1")
+	return noContent(), nil
+}
+
+const healthLimit = 3 * time.Second
+
+// health is 200 while the database and the object store answer, else 503.
+func (s *server) health(r *request) (answer, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, healthLimit)
+	defer cancel()
+	if err := s.Healthy(ctx); err != nil {
+		return answer{}, unavailable(err)
+	}
+	return answer{status: http.StatusOK, json: map[string]string{"status": "ok"}}, nil
+}

@@ -1,0 +1,19 @@
+// Package tfeapi is the Terraform Enterprise API as the tofu client and go-tfe
+// scripts use it: /api/v2, discovery, and the addresses for uploads, downloads and logs.
+//
+// Owns: the wire types, one file a resource; the route table (routes.go); the one
+// table from fault.Kind to status and title (errors.go); the one projection from
+// durable to wire status (status.go).
+// Words: document (a JSON:API body), view (a Go struct that is written as a
+// resource), ref (type and id of a related resource), link (an address that
+// authenticates itself by a token at the end of its path).
+// Invariants: a thing reads the same in the answer to create, read and list, for
+// one function draws it (documents_test.go); every fault kind has a row
+// (errors_test.go); no durable status reaches a client but through status.go, save
+// in the attribute durable-status (status_test.go); every route but those marked
+// open asks for a token (server_test.go); neither bodies nor tokens are logged.
+// Refuses: deciding anything. Rights, states and conflicts are answered by the
+// packages it calls.
+// Tested by: the files named above, decode_test.go, and client_test.go, which
+// drives the handlers with the real go-tfe client.
+package tfeapi

@@ -1,0 +1,118 @@
+package tfeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/holdfast-run/holdfast/fault"
+)
+
+// wireError is how a kind of failure looks on the wire. An empty title means that
+// the error's code is its title.
+type wireError struct {
+	status int
+	title  string
+}
+
+// wireErrors has a row for every fault.Kind. A refusal of the domain is never a 5xx,
+// because the client would repeat it for six minutes (NC-18).
+var wireErrors = map[fault.Kind]wireError{
+	fault.Internal:        {http.StatusInternalServerError, "internal server error"},
+	fault.Unknown:         {http.StatusServiceUnavailable, ""},
+	fault.Malformed:       {http.StatusBadRequest, ""},
+	fault.Unauthenticated: {http.StatusUnauthorized, "unauthorized"},
+	fault.Forbidden:       {http.StatusForbidden, ""},
+	fault.NotFound:        {http.StatusNotFound, "not found"},
+	fault.Conflict:        {http.StatusConflict, ""},
+	fault.Locked:          {http.StatusConflict, ""},
+	fault.RecoveryHeld:    {http.StatusLocked, "Workspace locked"},
+	fault.TooLarge:        {http.StatusRequestEntityTooLarge, ""},
+	fault.Invalid:         {http.StatusUnprocessableEntity, ""},
+	fault.Exhausted:       {http.StatusTooManyRequests, ""},
+	fault.Unavailable:     {http.StatusServiceUnavailable, ""},
+}
+
+// titles are the texts that clients of the original API know, by code.
+var titles = map[string]string{
+	"invalid_attribute": "invalid attribute",
+	"malformed":         "invalid JSON:API document",
+}
+
+// retryAfter is what a 503 asks for, in seconds: a launch control lasts longer than
+// a database that is being restarted (ER-01).
+func retryAfter(code string) int {
+	if code == "service_unavailable" {
+		return 60
+	}
+	return 5
+}
+
+// errorObject is one JSON:API error.
+type errorObject struct {
+	ID     string       `json:"id,omitempty"` // the request's id, for finding it in the server's log
+	Status string       `json:"status"`
+	Code   string       `json:"code"`
+	Title  string       `json:"title"`
+	Detail string       `json:"detail,omitempty"`
+	Source *errorSource `json:"source,omitempty"`
+}
+
+type errorSource struct {
+	Pointer string `json:"pointer"`
+}
+
+// statusClientGone is logged, never sent: the client ended the connection first.
+const statusClientGone = 499
+
+// writeError answers with err and gives the status it used. The text of an error
+// that nobody classified stays in the log.
+func writeError(w http.ResponseWriter, r *http.Request, err error, requestID string) int {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return statusClientGone
+	}
+	object, status := describe(err, requestID)
+	header := w.Header()
+	if status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", strconv.Itoa(retryAfter(object.Code)))
+	}
+	if status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	header.Set("Content-Type", mediaType)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []errorObject{object}}) // a client that left gets nothing
+	return status
+}
+
+func describe(err error, requestID string) (errorObject, int) {
+	kind := fault.KindOf(err)
+	row := wireErrors[kind]
+	object := errorObject{Status: strconv.Itoa(row.status), Code: kind.String(), Title: row.title}
+	var classified *fault.Error
+	if kind == fault.Internal || !errors.As(err, &classified) {
+		object.ID = requestID
+		return object, row.status
+	}
+	object.Code, object.Detail = classified.Code, classified.Message
+	if object.Title == "" {
+		object.Title = titles[classified.Code]
+	}
+	if object.Title == "" {
+		object.Title = classified.Code
+	}
+	if classified.Pointer != "" {
+		object.Source = &errorSource{Pointer: classified.Pointer}
+	}
+	return object, row.status
+}
+
+// unavailable makes any failure of a health check a 503.
+func unavailable(err error) error {
+	if fault.Is(err, fault.Unavailable) {
+		return err
+	}
+	return fault.New(fault.Unavailable, "not_healthy", "The database or the object store does not answer.").Because(err)
+}

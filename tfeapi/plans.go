@@ -1,0 +1,82 @@
+package tfeapi
+
+import (
+	"github.com/google/jsonapi"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// planView is the plan of a run on the wire. It exists from the run's creation, and
+// so does its log address.
+type planView struct {
+	ID                     string            `jsonapi:"primary,plans"`
+	Status                 string            `jsonapi:"attr,status"`
+	HasChanges             bool              `jsonapi:"attr,has-changes"`
+	GeneratedConfiguration bool              `jsonapi:"attr,generated-configuration"`
+	ResourceAdditions      int               `jsonapi:"attr,resource-additions"`
+	ResourceChanges        int               `jsonapi:"attr,resource-changes"`
+	ResourceDestructions   int               `jsonapi:"attr,resource-destructions"`
+	ResourceImports        int               `jsonapi:"attr,resource-imports"`
+	LogReadURL             string            `jsonapi:"attr,log-read-url"`
+	StatusTimestamps       map[string]string `jsonapi:"attr,status-timestamps"`
+	related                relations
+}
+
+func (v *planView) relations() relations { return v.related }
+
+// JSONAPILinks are the links of the resource.
+func (v *planView) JSONAPILinks() *jsonapi.Links {
+	self := "/api/v2/plans/" + v.ID
+	return &jsonapi.Links{"self": self, "json-output": self + "/json-output"}
+}
+
+func (s *server) newPlanView(actor authz.Actor, d runs.Detail) *planView {
+	p := project(factsOf(actor, d.Run))
+	view := &planView{
+		ID: string(d.PlanID), Status: p.plan, LogReadURL: s.logLink(planLogLink, string(d.PlanID)), StatusTimestamps: planTimestamps(d, p),
+		related: relations{"run": ref{"runs", string(d.ID)}},
+	}
+	if p.plan == "finished" {
+		view.HasChanges = d.HasChanges != nil && *d.HasChanges
+		view.ResourceAdditions, view.ResourceChanges = d.ResourceAdditions, d.ResourceChanges
+		view.ResourceDestructions, view.ResourceImports = d.ResourceDestructions, d.ResourceImports
+	}
+	return view
+}
+
+func planTimestamps(d runs.Detail, p projection) map[string]string {
+	stamps := map[string]string{}
+	if d.AdmittedAt != nil {
+		stamps["queued-at"] = rfc3339(*d.AdmittedAt)
+	}
+	for _, step := range d.History {
+		if step.ToStatus == runs.Planning {
+			stamps["started-at"] = rfc3339(step.At)
+		}
+	}
+	switch {
+	case p.plan == "finished" && d.PlanFinishedAt != nil:
+		stamps["finished-at"] = rfc3339(*d.PlanFinishedAt)
+	case (p.plan == "errored" || p.plan == "canceled") && d.FinishedAt != nil:
+		stamps[p.plan+"-at"] = rfc3339(*d.FinishedAt)
+	}
+	return stamps
+}
+
+func (s *server) planOfPath(r *request) (runs.Detail, error) {
+	plan, err := id[ids.Plan](r)
+	if err != nil {
+		return runs.Detail{}, err
+	}
+	return s.Runs.ByPlan(r.ctx, r.actor, plan)
+}
+
+func (s *server) readPlan(r *request) (answer, error) {
+	d, err := s.planOfPath(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(s.newPlanView(r.actor, d)), nil
+}

@@ -1,0 +1,81 @@
+package tfeapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gorilla/mux"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+)
+
+// request is what a handler reads: who asks, the path, the query, the body.
+type request struct {
+	ctx    context.Context
+	actor  authz.Actor // zero on an open route
+	http   *http.Request
+	vars   map[string]string // of the path, unescaped
+	query  url.Values
+	header http.Header // of the answer
+}
+
+// newRequest refuses text that cannot be kept or compared: a path that holds it
+// names nothing.
+func newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+	req := &request{ctx: r.Context(), http: r, vars: map[string]string{}, query: r.URL.Query(), header: w.Header()}
+	for name, escaped := range mux.Vars(r) {
+		text, err := url.PathUnescape(escaped)
+		if err != nil || !storable(text) {
+			return req, fault.New(fault.NotFound, "not_found", "The address holds characters that no name has.")
+		}
+		req.vars[name] = text
+	}
+	for name, values := range req.query {
+		for _, value := range values {
+			if !storable(name) || !storable(value) {
+				return req, fault.New(fault.Malformed, "invalid_parameter", "The query holds characters that cannot be searched for.")
+			}
+		}
+	}
+	return req, nil
+}
+
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// id reads a path variable as an id of kind T.
+func id[T ids.Any](r *request) (T, error) { return ids.Parse[T](r.vars["id"]) }
+
+// body reads the request document of an ordinary size.
+func (r *request) body() ([]byte, error) { return readBody(r.http, maxDocument) }
+
+func (r *request) includes() includes { return parseIncludes(r.query) }
+
+// bearer gives the token of the Authorization header, or "".
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// upload gives the body of a request as it streams in. A client that breaks off is
+// at fault itself.
+func (r *request) upload() io.Reader { return uploadReader{r.http.Body} }
+
+type uploadReader struct{ body io.Reader }
+
+func (u uploadReader) Read(p []byte) (int, error) {
+	n, err := u.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fault.New(fault.Malformed, "upload_incomplete", "The upload ended before all bytes had come. Send it again.").Because(err)
+	}
+	return n, err
+}

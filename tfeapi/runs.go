@@ -1,0 +1,219 @@
+package tfeapi
+
+import (
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// runDocument gives the view of a run with the variables it was given.
+func (s *server) runDocument(r *request, d runs.Detail) (*runView, error) {
+	variables, err := s.Runs.Variables(r.ctx, r.actor, d.Run)
+	if err != nil {
+		return nil, err
+	}
+	return newRunView(r.actor, d, variables), nil
+}
+
+func (s *server) runDocuments(r *request, list []runs.Detail) ([]*runView, error) {
+	items := make([]*runView, 0, len(list))
+	for _, d := range list {
+		view, err := s.runDocument(r, d)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, view)
+	}
+	return items, nil
+}
+
+// readRun draws run and plan from one reading, so that a finished plan is never
+// beside a run that does not know it yet (NC-14).
+func (s *server) readRun(r *request) (answer, error) {
+	d, err := s.runOfPath(r)
+	if err != nil {
+		return answer{}, err
+	}
+	view, err := s.runDocument(r, d)
+	if err != nil {
+		return answer{}, err
+	}
+	included, err := s.runIncludes(r, d)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(view, included...), nil
+}
+
+func (s *server) runOfPath(r *request) (runs.Detail, error) {
+	run, err := id[ids.Run](r)
+	if err != nil {
+		return runs.Detail{}, err
+	}
+	return s.Runs.Get(r.ctx, r.actor, run)
+}
+
+func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err error) {
+	asked := r.includes()
+	if asked["plan"] {
+		included = append(included, s.newPlanView(r.actor, d))
+	}
+	if asked["apply"] {
+		included = append(included, s.newApplyView(r.actor, d))
+	}
+	if asked["workspace"] {
+		w, err := s.Workspaces.Get(r.ctx, r.actor, d.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		view, err := s.workspaceDocument(r, w)
+		if err != nil {
+			return nil, err
+		}
+		included = append(included, view)
+	}
+	if asked["created-by"] {
+		u, err := s.Accounts.User(r.ctx, r.actor, d.CreatedBy)
+		if err != nil {
+			return nil, err
+		}
+		included = append(included, newUserView(r.actor, u))
+	}
+	if asked["configuration-version"] {
+		c, err := s.Runs.Configuration(r.ctx, r.actor, d.ConfigurationVersionID)
+		if err != nil {
+			return nil, err
+		}
+		included = append(included, newConfigurationView(c))
+	}
+	return included, nil
+}
+
+func (s *server) listWorkspaceRuns(r *request) (answer, error) {
+	workspace, err := id[ids.Workspace](r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := parsePaging(r.query)
+	if err != nil {
+		return answer{}, err
+	}
+	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runs.Filter{PlanOnly: true, Limit: p.limit(), Offset: p.offset()})
+	if err != nil {
+		return answer{}, err
+	}
+	items, err := s.runDocuments(r, list)
+	if err != nil {
+		return answer{}, err
+	}
+	return page(items, p, total), nil
+}
+
+type runAttributes struct {
+	Message         Opt[string]        `json:"message"`
+	PlanOnly        Opt[bool]          `json:"plan-only"`
+	SavePlan        Opt[bool]          `json:"save-plan"`
+	IsDestroy       Opt[bool]          `json:"is-destroy"`
+	Refresh         Opt[bool]          `json:"refresh"`
+	RefreshOnly     Opt[bool]          `json:"refresh-only"`
+	AutoApply       Opt[bool]          `json:"auto-apply"`
+	AllowEmptyApply Opt[bool]          `json:"allow-empty-apply"`
+	TargetAddrs     Opt[[]string]      `json:"target-addrs"`
+	ReplaceAddrs    Opt[[]string]      `json:"replace-addrs"`
+	Variables       Opt[[]runVariable] `json:"variables"`
+}
+
+func (s *server) createRun(r *request) (answer, error) {
+	wanted, err := runInput(r)
+	if err != nil {
+		return answer{}, err
+	}
+	d, isNew, err := s.Runs.Create(r.ctx, r.actor, wanted)
+	if err != nil {
+		return answer{}, err
+	}
+	view, err := s.runDocument(r, d)
+	if err != nil {
+		return answer{}, err
+	}
+	if !isNew {
+		return ok(view), nil
+	}
+	return created(view), nil
+}
+
+func runInput(r *request) (n runs.NewRun, err error) {
+	body, err := r.body()
+	if err != nil {
+		return n, err
+	}
+	in, err := decode[runAttributes](body, "runs")
+	if err != nil {
+		return n, err
+	}
+	workspace, err := in.required("workspace", "workspaces")
+	if err != nil {
+		return n, err
+	}
+	configuration, err := in.related("configuration-version", "configuration-versions")
+	if err != nil {
+		return n, err
+	}
+	a := in.Attributes
+	n = runs.NewRun{
+		Message: a.Message.Or(""), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
+		Refresh: a.Refresh.Pointer(), RefreshOnly: a.RefreshOnly.Or(false), AutoApply: a.AutoApply.Pointer(), AllowEmptyApply: a.AllowEmptyApply.Or(false),
+		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value,
+	}
+	for _, v := range a.Variables.Value {
+		n.Variables = append(n.Variables, runs.Variable{Key: v.Key, Value: v.Value, HCL: true})
+	}
+	if n.Workspace, err = ids.Parse[ids.Workspace](workspace); err != nil {
+		return n, err
+	}
+	if configuration != "" {
+		n.Configuration, err = ids.Parse[ids.ConfigurationVersion](configuration)
+	}
+	return n, err
+}
+
+// runSource tells runs of the command line from those of scripts.
+func runSource(r *request) string {
+	if r.http.Header.Get("X-Terraform-Integration") != "" {
+		return "terraform+cloud"
+	}
+	return "tfe-api"
+}
+
+type commentAttributes struct {
+	Comment Opt[string] `json:"comment"`
+}
+
+// actOnRun reads the id and the comment of an action and does it. The client sends
+// "{}" or nothing, and does not read the answer.
+func actOnRun(r *request, act func(run ids.Run, comment string) error) (answer, error) {
+	run, err := id[ids.Run](r)
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := r.body()
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := decodeUntyped[commentAttributes](body)
+	if err != nil {
+		return answer{}, err
+	}
+	return accepted(), act(run, in.Attributes.Comment.Or(""))
+}
+
+func (s *server) applyRun(r *request) (answer, error) {
+	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Confirm(r.ctx, r.actor, run, comment) })
+}
+
+func (s *server) discardRun(r *request) (answer, error) {
+	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Discard(r.ctx, r.actor, run, comment) })
+}
+
+func (s *server) cancelRun(r *request) (answer, error) {
+	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Cancel(r.ctx, r.actor, run, comment) })
+}

@@ -1,0 +1,185 @@
+package tfeapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// Deps is what the handlers call.
+type Deps struct {
+	// Authenticate says whom a bearer token stands for: a user or an attempt.
+	// A token that is not valid is fault.Unauthenticated.
+	Authenticate func(ctx context.Context, token string) (authz.Actor, error)
+	Accounts     *accounts.Service
+	Workspaces   *workspaces.Service
+	State        *state.Service
+	Runs         *runs.Service
+	Links        *envelope.Links
+	// Healthy answers nil when the database and the object store can be used.
+	Healthy func(ctx context.Context) error
+	// Address is the public address of the server, such as https://localhost:8443,
+	// without a slash at its end. Every address given to clients begins with it.
+	Address string
+	Log     *slog.Logger
+}
+
+type server struct {
+	Deps
+	router *mux.Router
+	large  chan struct{} // a place for each large document being held in memory
+}
+
+// New makes the handler of /api/v2, discovery, health and the link addresses. Any
+// other path is answered 404 as a JSON:API error.
+func New(deps Deps) http.Handler {
+	deps.Address = strings.TrimSuffix(deps.Address, "/")
+	s := &server{Deps: deps, large: make(chan struct{}, 2)}
+	// A path is taken as it comes: an escaped slash stays inside its segment, and
+	// nothing is redirected, because a redirected POST loses its body.
+	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)
+	for _, route := range s.routes() {
+		methods := []string{route.method}
+		if route.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		s.router.Handle(route.path, s.serve(route)).Methods(methods...)
+	}
+	s.router.NotFoundHandler = s.serve(route{path: "(no route)", open: true, handle: unknownAddress})
+	s.router.MethodNotAllowedHandler = s.serve(route{path: "(no method)", open: true, handle: s.wrongMethod})
+	return s.router
+}
+
+// route is one line of the route table.
+type route struct {
+	method string
+	path   string
+	open   bool // asks for no bearer token: public, or authenticated by the link itself
+	handle func(r *request) (answer, error)
+}
+
+// serve wraps a route's handler: request id, authentication, the answer or error,
+// and one line in the log. The line has the route's template and not the path,
+// which may hold a link's token; bodies and headers are never in it.
+func (s *server) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started, requestID := clock.Now(), rand.Text()[:16]
+		header := w.Header()
+		header.Set("X-Request-Id", requestID)
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Content-Type-Options", "nosniff")
+		req, result, err := s.call(rt, w, r)
+		status := result.status
+		if err == nil {
+			err = s.send(result, w, func() { s.logRequest(req, rt, requestID, statusBrokenOff, started, nil) })
+		}
+		if err != nil {
+			status = writeError(w, r, err, requestID)
+		}
+		s.logRequest(req, rt, requestID, status, started, err)
+	})
+}
+
+// statusBrokenOff is logged for a download that failed after it had begun.
+const statusBrokenOff = 598
+
+// send writes the answer, and logs before it breaks off a failed download.
+func (s *server) send(result answer, w http.ResponseWriter, beforeBreak func()) error {
+	defer func() {
+		if p := recover(); p != nil {
+			beforeBreak()
+			panic(p)
+		}
+	}()
+	return result.write(w)
+}
+
+// call authenticates and runs the handler. A panic is an internal error.
+func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *request, result answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	req, err = newRequest(w, r)
+	if err != nil {
+		return req, answer{}, err
+	}
+	if !rt.open {
+		if req.actor, err = s.authenticate(r); err != nil {
+			return req, answer{}, err
+		}
+	}
+	result, err = rt.handle(req)
+	return req, result, err
+}
+
+func (s *server) authenticate(r *http.Request) (authz.Actor, error) {
+	token := bearer(r)
+	if token == "" {
+		return authz.Actor{}, fault.New(fault.Unauthenticated, "unauthenticated", "Send a token: Authorization: Bearer TOKEN.")
+	}
+	return s.Authenticate(r.Context(), token)
+}
+
+func (s *server) logRequest(req *request, rt route, requestID string, status int, started time.Time, err error) {
+	attrs := []slog.Attr{
+		slog.String("request_id", requestID), slog.String("method", req.http.Method), slog.String("route", rt.path),
+		slog.Int("status", status), slog.Duration("duration", clock.Since(started)),
+	}
+	for name, value := range req.vars {
+		if name != "token" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	if req.actor.Kind != "" {
+		attrs = append(attrs, slog.String("actor", req.actor.ID()))
+	}
+	level := slog.LevelInfo
+	var classified *fault.Error
+	switch {
+	case status >= 500 && err != nil:
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", err))
+	case errors.As(err, &classified):
+		attrs = append(attrs, slog.String("code", classified.Code))
+	}
+	s.Log.LogAttrs(req.ctx, level, "request", attrs...)
+}
+
+func unknownAddress(*request) (answer, error) {
+	return answer{}, fault.New(fault.NotFound, "not_found", "There is nothing at this address.")
+}
+
+// wrongMethod answers 405 and lists the methods that the address knows.
+func (s *server) wrongMethod(r *request) (answer, error) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := r.http.Clone(r.ctx)
+		probe.Method = method
+		var match mux.RouteMatch
+		if s.router.Match(probe, &match) && match.MatchErr == nil {
+			allowed = append(allowed, method)
+		}
+	}
+	r.header.Set("Allow", strings.Join(allowed, ", "))
+	object := errorObject{Status: "405", Code: "method_not_allowed", Title: "method not allowed", Detail: "This address knows " + strings.Join(allowed, ", ") + "."}
+	return answer{status: http.StatusMethodNotAllowed, json: map[string]any{"errors": []errorObject{object}}, mediaType: mediaType}, nil
+}

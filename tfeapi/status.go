@@ -1,0 +1,118 @@
+package tfeapi
+
+import (
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// runFacts is all that the statuses on the wire depend on.
+type runFacts struct {
+	durable runs.Status
+
+	planAttempt  bool // a plan attempt exists: nothing is in front of the run any more
+	planFinished bool // the plan ended with a result
+	savePlan     bool
+	autoApply    bool
+	confirmed    bool // a decision was recorded, or a client confirmed
+	applyAttempt bool // an apply attempt exists
+
+	cancelRequested bool
+	forceCancelable bool // the grace period after the cancel request is over
+	callerMayDecide bool // the caller has the right to apply
+}
+
+// factsOf gathers them. The deadline of a force-cancel only draws a button here;
+// the server decides it when it is asked.
+func factsOf(actor authz.Actor, r runs.Run) runFacts {
+	available := forceCancelAvailableAt(r)
+	return runFacts{
+		durable: r.DurableStatus, planAttempt: r.PlanAttempt != "", planFinished: r.PlanFinishedAt != nil, savePlan: r.SavePlan,
+		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "",
+		cancelRequested: r.CancelRequestedAt != nil, forceCancelable: available != nil && !clock.Now().Before(*available),
+		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
+	}
+}
+
+// projection is a run as native clients see it.
+type projection struct {
+	run, plan, apply string
+
+	confirmable, discardable, cancelable, forceCancelable bool
+}
+
+// project gives the wire statuses of a run (checklist §3.1 with amendment 1). It is
+// the only place that turns durable statuses into others. Where a client would end
+// with exit code 0 without having applied, the run is shown as errored instead of
+// discarded (NC-12); where it would look once and go away, the plan is not shown as
+// finished before the run can be confirmed (NC-14).
+func project(f runFacts) projection {
+	switch f.durable {
+	case runs.DispatchPending:
+		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
+	case runs.Queued:
+		if f.planAttempt {
+			return projection{run: "plan_queued", plan: "queued", apply: "pending", cancelable: !f.cancelRequested}
+		}
+		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
+	case runs.Planning, runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
+		// Without policy sets the last three pass within one transaction (amendment 1).
+		return projection{
+			run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested,
+			forceCancelable: f.cancelRequested && f.forceCancelable,
+		}
+	case runs.AwaitingApproval:
+		return awaitingApproval(f)
+	case runs.Applying:
+		return projection{run: "applying", plan: "finished", apply: "running", cancelable: !f.cancelRequested}
+	default:
+		return ended(f)
+	}
+}
+
+func awaitingApproval(f runFacts) projection {
+	p := projection{plan: "finished", cancelable: !f.cancelRequested}
+	switch {
+	case f.applyAttempt:
+		p.run, p.apply = "apply_queued", "queued"
+	case f.confirmed:
+		p.run, p.apply = "confirmed", "queued"
+	default:
+		p.run, p.apply = "planned", "pending"
+		if f.savePlan {
+			p.run = "planned_and_saved"
+		}
+		p.confirmable, p.discardable = f.callerMayDecide && !f.cancelRequested, !f.cancelRequested
+	}
+	return p
+}
+
+// ended gives the statuses of a run that will not go on by itself. Nothing can be
+// done to it any more.
+func ended(f runFacts) projection {
+	switch f.durable {
+	case runs.Succeeded:
+		if f.applyAttempt {
+			return projection{run: "applied", plan: "finished", apply: "finished"}
+		}
+		return projection{run: "planned_and_finished", plan: "finished", apply: "unreachable"}
+	case runs.PolicyFailed:
+		return projection{run: "errored", plan: "finished", apply: "unreachable"}
+	case runs.Rejected, runs.Expired:
+		if f.autoApply || f.confirmed {
+			return projection{run: "errored", plan: "finished", apply: "unreachable"}
+		}
+		return projection{run: "discarded", plan: "finished", apply: "unreachable"}
+	case runs.Canceled:
+		if f.planFinished {
+			return projection{run: "canceled", plan: "finished", apply: "canceled"}
+		}
+		return projection{run: "canceled", plan: "canceled", apply: "unreachable"}
+	case runs.ApplyInterrupted:
+		return projection{run: "canceled", plan: "finished", apply: "canceled"}
+	case runs.ApplyFailed, runs.ApplyStartUncertain, runs.NeedsRecovery:
+		return projection{run: "errored", plan: "finished", apply: "errored"}
+	default: // plan_failed, plan_credentials_required
+		return projection{run: "errored", plan: "errored", apply: "unreachable"}
+	}
+}

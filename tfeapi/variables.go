@@ -1,0 +1,146 @@
+package tfeapi
+
+import (
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// variableView is a workspace variable on the wire. A sensitive one has no value.
+type variableView struct {
+	ID          string  `jsonapi:"primary,vars"`
+	Key         string  `jsonapi:"attr,key"`
+	Value       *string `jsonapi:"attr,value"`
+	Description string  `jsonapi:"attr,description"`
+	Category    string  `jsonapi:"attr,category"`
+	HCL         bool    `jsonapi:"attr,hcl"`
+	Sensitive   bool    `jsonapi:"attr,sensitive"`
+	workspace   string
+}
+
+func (v *variableView) relations() relations {
+	return relations{"configurable": ref{"workspaces", v.workspace}}
+}
+
+func newVariableView(v workspaces.Variable) *variableView {
+	view := &variableView{
+		ID: string(v.ID), Key: v.Key, Description: v.Description, Category: string(v.Category), HCL: v.HCL, Sensitive: v.Sensitive,
+		workspace: string(v.Workspace),
+	}
+	if !v.Sensitive {
+		view.Value = &v.Value
+	}
+	return view
+}
+
+// listVariables answers with all of them: the client reads one page only.
+func (s *server) listVariables(r *request) (answer, error) {
+	workspace, err := id[ids.Workspace](r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Workspaces.ListVariables(r.ctx, r.actor, workspace)
+	if err != nil {
+		return answer{}, err
+	}
+	items := make([]*variableView, 0, len(list))
+	for _, v := range list {
+		items = append(items, newVariableView(v))
+	}
+	return all(items), nil
+}
+
+// variableOf reads workspace and variable out of the path.
+func variableOf(r *request) (ids.Workspace, ids.Variable, error) {
+	workspace, err := id[ids.Workspace](r)
+	if err != nil {
+		return "", "", err
+	}
+	variable, err := ids.Parse[ids.Variable](r.vars["variable"])
+	return workspace, variable, err
+}
+
+func (s *server) readVariable(r *request) (answer, error) {
+	workspace, variable, err := variableOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Workspaces.ListVariables(r.ctx, r.actor, workspace)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, v := range list {
+		if v.ID == variable {
+			return ok(newVariableView(v)), nil
+		}
+	}
+	return answer{}, fault.Missing("variable", string(variable))
+}
+
+type variableAttributes struct {
+	Key         Opt[string] `json:"key"`
+	Value       Opt[string] `json:"value"`
+	Description Opt[string] `json:"description"`
+	Category    Opt[string] `json:"category"`
+	HCL         Opt[bool]   `json:"hcl"`
+	Sensitive   Opt[bool]   `json:"sensitive"`
+}
+
+func variableInput(r *request) (variableAttributes, error) {
+	body, err := r.body()
+	if err != nil {
+		return variableAttributes{}, err
+	}
+	in, err := decode[variableAttributes](body, "vars")
+	return in.Attributes, err
+}
+
+func (s *server) createVariable(r *request) (answer, error) {
+	workspace, err := id[ids.Workspace](r)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := variableInput(r)
+	if err != nil {
+		return answer{}, err
+	}
+	v, err := s.Workspaces.CreateVariable(r.ctx, r.actor, workspace, workspaces.Variable{
+		Key: a.Key.Or(""), Value: a.Value.Or(""), Category: workspaces.Category(a.Category.Or("")),
+		HCL: a.HCL.Or(false), Sensitive: a.Sensitive.Or(false), Description: a.Description.Or(""),
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return created(newVariableView(v)), nil
+}
+
+func (s *server) updateVariable(r *request) (answer, error) {
+	workspace, variable, err := variableOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := variableInput(r)
+	if err != nil {
+		return answer{}, err
+	}
+	changes := workspaces.VariableChanges{
+		Key: a.Key.Pointer(), Value: textOrEmpty(a.Value), HCL: a.HCL.Pointer(), Sensitive: a.Sensitive.Pointer(), Description: textOrEmpty(a.Description),
+	}
+	if a.Category.Set() {
+		category := workspaces.Category(a.Category.Value)
+		changes.Category = &category
+	}
+	v, err := s.Workspaces.UpdateVariable(r.ctx, r.actor, workspace, variable, changes)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(newVariableView(v)), nil
+}
+
+func (s *server) deleteVariable(r *request) (answer, error) {
+	workspace, variable, err := variableOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return noContent(), s.Workspaces.DeleteVariable(r.ctx, r.actor, workspace, variable)
+}

@@ -1,0 +1,132 @@
+package tfeapi
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/google/jsonapi"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// workspaceView is a workspace on the wire. Permissions must always be there: the
+// client crashes without them.
+type workspaceView struct {
+	ID                         string               `jsonapi:"primary,workspaces"`
+	Name                       string               `jsonapi:"attr,name"`
+	Description                string               `jsonapi:"attr,description"`
+	CreatedAt                  time.Time            `jsonapi:"attr,created-at,iso8601"`
+	UpdatedAt                  time.Time            `jsonapi:"attr,updated-at,iso8601"`
+	ExecutionMode              string               `jsonapi:"attr,execution-mode"`
+	Operations                 bool                 `jsonapi:"attr,operations"`
+	TerraformVersion           string               `jsonapi:"attr,terraform-version"`
+	WorkingDirectory           string               `jsonapi:"attr,working-directory"`
+	AutoApply                  bool                 `jsonapi:"attr,auto-apply"`
+	AllowDestroyPlan           bool                 `jsonapi:"attr,allow-destroy-plan"`
+	StructuredRunOutputEnabled bool                 `jsonapi:"attr,structured-run-output-enabled"`
+	GlobalRemoteState          bool                 `jsonapi:"attr,global-remote-state"`
+	SpeculativeEnabled         bool                 `jsonapi:"attr,speculative-enabled"`
+	QueueAllRuns               bool                 `jsonapi:"attr,queue-all-runs"`
+	FileTriggersEnabled        bool                 `jsonapi:"attr,file-triggers-enabled"`
+	AssessmentsEnabled         bool                 `jsonapi:"attr,assessments-enabled"`
+	CanQueueDestroyPlan        bool                 `jsonapi:"attr,can-queue-destroy-plan"`
+	Source                     string               `jsonapi:"attr,source"`
+	Environment                string               `jsonapi:"attr,environment"`
+	TagNames                   []string             `jsonapi:"attr,tag-names"`
+	TriggerPrefixes            []string             `jsonapi:"attr,trigger-prefixes"`
+	TriggerPatterns            []string             `jsonapi:"attr,trigger-patterns"`
+	VCSRepo                    *struct{}            `jsonapi:"attr,vcs-repo"` // any object here makes the client refuse to apply
+	Locked                     bool                 `jsonapi:"attr,locked"`
+	LockedReason               string               `jsonapi:"attr,locked-reason"`
+	RecoveryHeld               bool                 `jsonapi:"attr,recovery-held"`
+	LockEpoch                  int64                `jsonapi:"attr,lock-epoch"`
+	SettingOverwrites          settingOverwrites    `jsonapi:"attr,setting-overwrites"`
+	Actions                    workspaceActions     `jsonapi:"attr,actions"`
+	Permissions                workspacePermissions `jsonapi:"attr,permissions"`
+	related                    relations
+	currentRun                 ids.Run
+	self, selfHTML             string
+}
+
+type settingOverwrites struct {
+	ExecutionMode bool `json:"execution-mode"`
+	AgentPool     bool `json:"agent-pool"`
+}
+
+type workspaceActions struct {
+	IsDestroyable bool `json:"is-destroyable"`
+}
+
+type workspacePermissions struct {
+	CanCreateStateVersions bool `json:"can-create-state-versions"`
+	CanDestroy             bool `json:"can-destroy"`
+	CanForceDelete         bool `json:"can-force-delete"` // that it is there tells clients that safe-delete exists
+	CanForceUnlock         bool `json:"can-force-unlock"`
+	CanLock                bool `json:"can-lock"`
+	CanManageRunTasks      bool `json:"can-manage-run-tasks"`
+	CanManageTags          bool `json:"can-manage-tags"`
+	CanQueueApply          bool `json:"can-queue-apply"`
+	CanQueueDestroy        bool `json:"can-queue-destroy"`
+	CanQueueRun            bool `json:"can-queue-run"`
+	CanReadRun             bool `json:"can-read-run"`
+	CanReadSettings        bool `json:"can-read-settings"`
+	CanReadStateOutputs    bool `json:"can-read-state-outputs"`
+	CanReadStateVersions   bool `json:"can-read-state-versions"`
+	CanReadVariable        bool `json:"can-read-variable"`
+	CanUnlock              bool `json:"can-unlock"`
+	CanUpdate              bool `json:"can-update"`
+	CanUpdateVariable      bool `json:"can-update-variable"`
+}
+
+func (v *workspaceView) relations() relations { return v.related }
+
+// JSONAPILinks are the links of the resource.
+func (v *workspaceView) JSONAPILinks() *jsonapi.Links {
+	return &jsonapi.Links{"self": v.self, "self-html": v.selfHTML}
+}
+
+func newPermissions(actor authz.Actor, object authz.Object) workspacePermissions {
+	can := func(action authz.Action) bool { return authz.Can(actor, action, object) }
+	return workspacePermissions{
+		CanCreateStateVersions: can(authz.StateWrite), CanDestroy: can(authz.WorkspaceDelete), CanForceDelete: can(authz.WorkspaceDelete),
+		CanForceUnlock: can(authz.WorkspaceForceUnlock), CanLock: can(authz.WorkspaceLock), CanUnlock: can(authz.WorkspaceLock),
+		CanQueueApply: can(authz.RunApply), CanQueueDestroy: can(authz.RunApply), CanQueueRun: can(authz.RunQueue), CanReadRun: can(authz.RunRead),
+		CanReadSettings: can(authz.WorkspaceRead), CanReadStateOutputs: can(authz.StateReadOutputs), CanReadStateVersions: can(authz.StateRead),
+		CanReadVariable: can(authz.VariablesRead), CanUpdate: can(authz.WorkspaceUpdate), CanUpdateVariable: can(authz.VariablesWrite),
+	}
+}
+
+// lockedBy names the holder of a workspace's lock: a user, team or run.
+func lockedBy(status fence.Status) any {
+	kind, known := map[fence.HolderKind]string{fence.User: "users", fence.Team: "teams", fence.Run: "runs"}[status.Holder.Kind]
+	if !known {
+		return nil
+	}
+	return ref{kind, status.Holder.ID}
+}
+
+// newWorkspaceView draws w; current is the run it shows as its current one, if any.
+func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace, current ids.Run) *workspaceView {
+	permissions := newPermissions(actor, workspaces.Object(w))
+	names := url.PathEscape(w.OrganizationName) + "/workspaces/" + url.PathEscape(w.Name)
+	return &workspaceView{
+		ID: string(w.ID), Name: w.Name, Description: w.Description, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
+		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, TerraformVersion: w.TerraformVersion,
+		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
+		// structured-run-output-enabled stays false: the logs are for people, and a client
+		// told otherwise would show no plan at all.
+		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
+		TagNames: []string{}, TriggerPrefixes: []string{}, TriggerPatterns: []string{},
+		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,
+		SettingOverwrites: settingOverwrites{ExecutionMode: true, AgentPool: true},
+		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,
+		related: relations{
+			"organization": ref{"organizations", w.OrganizationName}, "project": ref{"projects", string(w.Project)},
+			"current-run": optional("runs", current), "locked-by": lockedBy(w.Fence), "agent-pool": nil, "ssh-key": nil,
+		},
+		currentRun: current, self: "/api/v2/organizations/" + names, selfHTML: "/app/" + names,
+	}
+}

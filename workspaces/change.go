@@ -1,0 +1,173 @@
+package workspaces
+
+import (
+	"context"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Settings are what a workspace can be told. nil means: not said.
+type Settings struct {
+	Project                    *ids.Project
+	Description                *string
+	ExecutionMode              *ExecutionMode
+	TerraformVersion           *string
+	WorkingDirectory           *string
+	AutoApply                  *bool
+	AllowDestroyPlan           *bool
+	StructuredRunOutputEnabled *bool
+}
+
+// NewWorkspace is what a workspace is made from.
+type NewWorkspace struct {
+	Name string
+	Settings
+}
+
+// Changes are what an update says; what is absent stays.
+type Changes struct {
+	Name *string
+	Settings
+}
+
+// Create makes a workspace with its fence, in the default project unless another is
+// named. A name in use or a value against its rule is Invalid, an unknown project
+// NotFound.
+func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, n NewWorkspace) (Workspace, error) {
+	var w Workspace
+	err := postgres.InTx(ctx, s.db, "workspaces.create", func(tx postgres.Tx) error {
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceCreate, organization)
+		if err != nil {
+			return err
+		}
+		if err := checkWorkspaceName(n.Name); err != nil {
+			return err
+		}
+		if err := n.check(); err != nil {
+			return err
+		}
+		project, err := projectFor(ctx, tx, org.ID, n.Project)
+		if err != nil {
+			return err
+		}
+		id := ids.New[ids.Workspace]()
+		args := n.args(id, org.ID)
+		args["name"], args["project_id"] = n.Name, project
+		if _, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceInsert"), args); err != nil {
+			return nameTaken(err)
+		}
+		if err := fence.Create(ctx, tx, org.ID, id); err != nil {
+			return err
+		}
+		if w, err = Load(ctx, tx, id); err != nil {
+			return err
+		}
+		return record(ctx, tx, actor, w, "workspace.created", map[string]any{"name": w.Name})
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
+}
+
+// Update changes what is said and leaves the rest. It is refused like Create. A run
+// in progress goes on with what it began with.
+func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspace, c Changes) (Workspace, error) {
+	var w Workspace
+	err := postgres.InTx(ctx, s.db, "workspaces.update", func(tx postgres.Tx) error {
+		before, err := Allowed(ctx, tx, actor, authz.WorkspaceUpdate, id)
+		if err != nil {
+			return err
+		}
+		if c.Name != nil {
+			if err := checkWorkspaceName(*c.Name); err != nil {
+				return err
+			}
+		}
+		if err := c.check(); err != nil {
+			return err
+		}
+		if c.Project != nil {
+			if _, err := projectFor(ctx, tx, before.Organization, c.Project); err != nil {
+				return err
+			}
+		}
+		args := c.args(id, before.Organization)
+		args["name"], args["project_id"] = c.Name, c.Project
+		n, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceUpdate"), args)
+		if err != nil {
+			return nameTaken(err)
+		}
+		if n == 0 {
+			return fault.Missing("workspace", string(id)) // deleted since it was read
+		}
+		if w, err = Load(ctx, tx, id); err != nil {
+			return err
+		}
+		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply})
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
+}
+
+// Tombstone deletes a living workspace in the caller's transaction: its name is
+// free, its rows stay (ST-23). Whether it may be deleted now is the caller's to
+// know. One that is deleted already is NotFound.
+func Tombstone(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Workspace) error {
+	org, err := postgres.Value[ids.Organization](ctx, tx, queries.Get("WorkspaceTombstone"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return fault.Missing("workspace", string(id))
+	}
+	if err != nil {
+		return err
+	}
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: org, Actor: actor, Action: "workspace.deleted", ObjectKind: "workspace", ObjectID: string(id),
+	})
+}
+
+// projectFor gives the project a workspace goes into: the wanted one, if the
+// organization has it, else the default.
+func projectFor(ctx context.Context, tx postgres.Tx, org ids.Organization, wanted *ids.Project) (ids.Project, error) {
+	if wanted == nil {
+		project, err := defaultProject(ctx, tx, org)
+		return project.ID, err
+	}
+	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": *wanted})
+	if postgres.NoRow(err) || (err == nil && project.Organization != org) {
+		return "", fault.Missing("project", string(*wanted)).At("/data/relationships/project")
+	}
+	return project.ID, err
+}
+
+// args are the arguments that creating and updating have in common; an absent
+// setting is NULL.
+func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
+	return postgres.Args{
+		"id": id, "organization_id": org, "description": s.Description, "execution_mode": (*string)(s.ExecutionMode),
+		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
+		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
+	}
+}
+
+func nameTaken(err error) error {
+	if violates(err, "workspaces_name") {
+		return accounts.Taken("name", "Name")
+	}
+	return err
+}
+
+// record writes the audit entry of something done to a workspace or its variables.
+func record(ctx context.Context, tx postgres.Tx, actor authz.Actor, w Workspace, action string, details map[string]any) error {
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: w.Organization, Actor: actor, Action: action, ObjectKind: "workspace", ObjectID: string(w.ID), Details: details,
+	})
+}

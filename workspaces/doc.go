@@ -1,0 +1,20 @@
+// Package workspaces keeps what an organization contains: projects, workspaces and
+// their variables.
+//
+// Owns: tables projects, workspaces, variables and the view live_workspaces.
+// Words: workspace (one configuration with one state), project (a group of
+// workspaces; "Default Project" is there from the start), execution mode (remote:
+// runs happen here; local: only the state is kept), variable (category terraform or
+// env; sensitive ones are never shown again), tombstone (a deleted workspace: its
+// row stays and its name is free, ST-23), reserved (an environment variable that
+// would let a workspace steer the runner instead of its configuration).
+// Invariants: among the living, a name is taken once per organization, compared
+// exactly (index workspaces_name); a workspace has its fence from its first instant
+// (TestCreate…); the value of a variable is sealed in the database, bound to its
+// variable (TestVariableValuesAreSealed); nothing reserved can be set
+// (TestReserved…).
+// Refuses: locking, unlocking and deciding whether a workspace may be deleted now,
+// which are package runs; checking that a version of tofu exists, which happens
+// when a run is made.
+// Tested by: the _test.go files beside this one, on a real database.
+package workspaces

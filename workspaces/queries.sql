@@ -1,0 +1,101 @@
+-- The statements of package workspaces.
+
+-- name: ProjectInsert
+insert into projects (id, organization_id, name, description, is_default)
+values (@id, @organization_id, @name, @description, @is_default)
+returning id, organization_id as organization, name, description, is_default, created_at;
+
+-- name: ProjectByID
+select p.id, p.organization_id as organization, p.name, p.description, p.is_default, p.created_at
+  from projects p
+  join organizations o on o.id = p.organization_id and o.deleted_at is null
+ where p.id = @id;
+
+-- name: ProjectDefault
+select id, organization_id as organization, name, description, is_default, created_at
+  from projects where organization_id = @organization_id and is_default;
+
+-- name: Projects
+select id, organization_id as organization, name, description, is_default, created_at
+  from projects
+ where organization_id = @organization_id and (not @filtered::boolean or name = any(@names::text[]))
+ order by name collate "C"
+ limit @limit offset @offset;
+
+-- name: ProjectsCount
+select count(*) from projects
+ where organization_id = @organization_id and (not @filtered::boolean or name = any(@names::text[]));
+
+-- name: WorkspaceInsert
+insert into workspaces (id, organization_id, project_id, name, description, execution_mode, terraform_version, working_directory,
+                        auto_apply, allow_destroy_plan, structured_run_output_enabled)
+values (@id, @organization_id, @project_id, @name, coalesce(@description::text, ''), coalesce(@execution_mode::text, 'remote'),
+        coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
+        coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, false));
+
+-- name: WorkspaceUpdate
+-- Only what is given changes. The workspace must be alive.
+update workspaces
+   set name = coalesce(@name::text, name),
+       project_id = coalesce(@project_id::text, project_id),
+       description = coalesce(@description::text, description),
+       execution_mode = coalesce(@execution_mode::text, execution_mode),
+       terraform_version = coalesce(@terraform_version::text, terraform_version),
+       working_directory = coalesce(@working_directory::text, working_directory),
+       auto_apply = coalesce(@auto_apply::boolean, auto_apply),
+       allow_destroy_plan = coalesce(@allow_destroy_plan::boolean, allow_destroy_plan),
+       structured_run_output_enabled = coalesce(@structured_run_output_enabled::boolean, structured_run_output_enabled),
+       updated_at = clock_timestamp()
+ where id = @id and organization_id = @organization_id and deleted_at is null;
+
+-- name: WorkspaceTombstone
+update workspaces
+   set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+ where id = @id and deleted_at is null
+returning organization_id;
+
+-- name: WorkspaceByID
+select * from live_workspaces where id = @id;
+
+-- name: WorkspaceByName
+select * from live_workspaces where organization_id = @organization_id and name = @name;
+
+-- name: Workspaces
+select * from live_workspaces
+ where organization_id = @organization_id
+   and (@only::text = '' or id = @only)
+   and (@project_id::text = '' or project_id = @project_id)
+   and position(lower(@search::text) in lower(name)) > 0
+ order by name collate "C"
+ limit @limit offset @offset;
+
+-- name: WorkspacesCount
+select count(*) from workspaces
+ where organization_id = @organization_id and deleted_at is null
+   and (@only::text = '' or id = @only)
+   and (@project_id::text = '' or project_id = @project_id)
+   and position(lower(@search::text) in lower(name)) > 0;
+
+-- name: VariableInsert
+insert into variables (id, organization_id, workspace_id, key, category, value_sealed, hcl, sensitive, description)
+values (@id, @organization_id, @workspace_id, @key, @category, @value_sealed, @hcl, @sensitive, @description);
+
+-- name: Variables
+select id, workspace_id as workspace, key, category, value_sealed, hcl, sensitive, description
+  from variables
+ where organization_id = @organization_id and workspace_id = @workspace_id
+ order by category collate "C", key collate "C";
+
+-- name: VariableLock
+select id, workspace_id as workspace, key, category, value_sealed, hcl, sensitive, description
+  from variables
+ where id = @id and organization_id = @organization_id and workspace_id = @workspace_id
+   for update;
+
+-- name: VariableUpdate
+update variables
+   set key = @key, category = @category, value_sealed = @value_sealed, hcl = @hcl, sensitive = @sensitive, description = @description
+ where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;
+
+-- name: VariableDelete
+delete from variables where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;

@@ -1,0 +1,190 @@
+package workspaces
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// ExecutionMode says where tofu works.
+type ExecutionMode string
+
+// The execution modes.
+const (
+	Remote ExecutionMode = "remote" // on a runner, as runs
+	Local  ExecutionMode = "local"  // on the user's machine; only the state is kept here
+)
+
+// Workspace is one configuration with one state, and its fence as it stood when
+// this was read.
+type Workspace struct {
+	ID                         ids.Workspace
+	Organization               ids.Organization
+	OrganizationName           string
+	Project                    ids.Project
+	ProjectName                string
+	Name                       string
+	Description                string
+	ExecutionMode              ExecutionMode
+	TerraformVersion           string // "latest" or an exact version
+	WorkingDirectory           string // inside the configuration, with "/"; empty is its root
+	AutoApply                  bool
+	AllowDestroyPlan           bool
+	StructuredRunOutputEnabled bool
+	CreatedAt                  time.Time
+	UpdatedAt                  time.Time
+	Fence                      fence.Status
+}
+
+// Object is the workspace as authz is asked about it.
+func Object(w Workspace) authz.Object {
+	// Named by id: a refusal must not tell the name to somebody who guessed the id.
+	return authz.Object{Organization: w.Organization, Workspace: w.ID, Noun: "workspace", Name: string(w.ID)}
+}
+
+// row is a row of live_workspaces.
+type row struct {
+	ID                         ids.Workspace
+	OrganizationID             ids.Organization
+	OrganizationName           string
+	ProjectID                  ids.Project
+	ProjectName                string
+	Name                       string
+	Description                string
+	ExecutionMode              ExecutionMode
+	TerraformVersion           string
+	WorkingDirectory           string
+	AutoApply                  bool
+	AllowDestroyPlan           bool
+	StructuredRunOutputEnabled bool
+	CreatedAt                  time.Time
+	UpdatedAt                  time.Time
+	Epoch                      int64
+	HolderKind                 fence.HolderKind
+	HolderID                   string
+	HolderName                 string
+	Reason                     string
+	RecoveryHeld               bool
+	AcquiredAt                 *time.Time
+}
+
+func (r row) workspace() Workspace {
+	return Workspace{
+		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
+		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, TerraformVersion: r.TerraformVersion,
+		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
+		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Fence: fence.Status{
+			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
+			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
+		},
+	}
+}
+
+// Load gives a living workspace without asking who may see it: callers ask authz
+// about its Object. A deleted or unknown one is NotFound.
+func Load(ctx context.Context, tx postgres.Tx, id ids.Workspace) (Workspace, error) {
+	r, err := postgres.One[row](ctx, tx, queries.Get("WorkspaceByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Workspace{}, fault.Missing("workspace", string(id))
+	}
+	return r.workspace(), err
+}
+
+// Allowed is Load for an actor who wants to do action: NotFound also when the actor
+// does not see the workspace, Forbidden when it sees it but may not.
+func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Workspace) (Workspace, error) {
+	w, err := Load(ctx, tx, id)
+	if err != nil {
+		return Workspace{}, err
+	}
+	if err := authz.Allow(actor, action, Object(w)); err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
+}
+
+// Get gives a workspace by id.
+func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
+	var w Workspace
+	err := postgres.InSnapshot(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
+		w, err = Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
+		return err
+	})
+	return w, err
+}
+
+// GetByName gives a workspace by the exact names of its organization and itself.
+func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization, name string) (Workspace, error) {
+	var w Workspace
+	err := postgres.InSnapshot(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) error {
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
+		if err != nil {
+			return err
+		}
+		if !workspaceName.MatchString(name) {
+			return fault.Missing("workspace", name) // nor can the database be asked for all text
+		}
+		r, err := postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization_id": org.ID, "name": name})
+		if postgres.NoRow(err) {
+			return fault.Missing("workspace", name)
+		}
+		if err != nil {
+			return err
+		}
+		object := Object(r.workspace())
+		object.Name = name
+		if err := authz.Allow(actor, authz.WorkspaceRead, object); err != nil {
+			return err
+		}
+		w = r.workspace()
+		return nil
+	})
+	return w, err
+}
+
+// Filter selects workspaces. SearchName is a part of the name in any case; an empty
+// Project means all.
+type Filter struct {
+	SearchName string
+	Project    ids.Project
+	Page       Page
+}
+
+// List gives the organization's workspaces by name, and how many match in all.
+func (s *Service) List(ctx context.Context, actor authz.Actor, organization string, filter Filter) ([]Workspace, int, error) {
+	var rows []row
+	var total int
+	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceRead, organization)
+		if err != nil {
+			return err
+		}
+		if !accounts.Storable(filter.SearchName) {
+			return nil // no name contains it
+		}
+		args := postgres.Args{
+			"organization_id": org.ID, "only": actor.Workspace, // an attempt sees its own workspace; others carry none
+			"search": filter.SearchName, "project_id": filter.Project, "limit": filter.Page.Limit(), "offset": filter.Page.Offset(),
+		}
+		if rows, err = postgres.All[row](ctx, tx, queries.Get("Workspaces"), args); err != nil {
+			return err
+		}
+		total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	workspaces := make([]Workspace, 0, len(rows))
+	for _, r := range rows {
+		workspaces = append(workspaces, r.workspace())
+	}
+	return workspaces, total, nil
+}

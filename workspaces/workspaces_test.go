@@ -1,0 +1,91 @@
+package workspaces_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+var (
+	ctx    = context.Background()
+	system = authz.System()
+)
+
+// newSealer is a real one with a key ring of its own; values need no object store.
+func newSealer(t *testing.T, db *postgres.DB) *artifacts.Service {
+	path := filepath.Join(t.TempDir(), "keyring")
+	require.NoError(t, envelope.CreateKeyring(path))
+	ring, err := envelope.OpenKeyring(path)
+	require.NoError(t, err)
+	return artifacts.New(db, nil, ring)
+}
+
+// world is a database with two organizations and people in the first.
+type world struct {
+	*testing.T
+	db *postgres.DB
+	*workspaces.Service
+	acme, other           accounts.Organization
+	owner, member, nobody authz.Actor
+}
+
+func newWorld(t *testing.T) world {
+	db := testdb.New(t)
+	sealer := newSealer(t, db)
+	who := accounts.New(db, sealer)
+	w := world{T: t, db: db, Service: workspaces.New(db, who, sealer)}
+	w.acme, w.other = w.organization("acme"), w.organization("other")
+	actor := func(name string, role authz.Role) authz.Actor {
+		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
+		require.NoError(t, err)
+		if role != "" {
+			require.NoError(t, who.AddMember(ctx, system, w.acme.ID, u.ID, role))
+		}
+		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
+		require.NoError(t, err)
+		a, err := who.Authenticate(ctx, token)
+		require.NoError(t, err)
+		return a
+	}
+	w.owner, w.member, w.nobody = actor("ada", authz.Owner), actor("bob", authz.Member), actor("eve", "")
+	return w
+}
+
+func (w world) organization(name string) accounts.Organization {
+	w.Helper()
+	org, err := w.CreateOrganization(ctx, system, accounts.NewOrganization{Name: name})
+	require.NoError(w, err)
+	return org
+}
+
+func (w world) workspace(organization, name string) workspaces.Workspace {
+	w.Helper()
+	ws, err := w.Create(ctx, system, organization, workspaces.NewWorkspace{Name: name})
+	require.NoError(w, err)
+	return ws
+}
+
+func (w world) tx(fn func(tx postgres.Tx) error) error {
+	return postgres.InTx(ctx, w.db, "test", fn)
+}
+
+func (w world) audited(action string) (n int) {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) (err error) {
+		n, err = postgres.Value[int](ctx, tx, "select count(*) from audit_entries where action = @action", postgres.Args{"action": action})
+		return err
+	}))
+	return n
+}
+
+func ptr[T any](v T) *T { return &v }
