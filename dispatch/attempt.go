@@ -296,6 +296,28 @@ func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.A
 	return actor, err
 }
 
+// AuthenticateEnded gives the attempt a session token was made for, even when the
+// attempt has ended: only a repeated report may use it.
+func (s *Service) AuthenticateEnded(ctx context.Context, token string) (id ids.Attempt, err error) {
+	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
+	if !IsToken(token) {
+		return "", refused
+	}
+	name, mac, ok := cut(token[len(tokenPrefix):])
+	if !ok {
+		return "", refused
+	}
+	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate-ended", func(tx postgres.Tx) error {
+		a, err := Get(ctx, tx, ids.Attempt(name))
+		if fault.Is(err, fault.NotFound) || (err == nil && s.links.Verify(mac, tokenSubject(a.ID, a.SandboxID), clock.Now()) != nil) {
+			return refused
+		}
+		id = a.ID
+		return err
+	})
+	return id, err
+}
+
 func cut(s string) (id, mac string, ok bool) {
 	for i := range s {
 		if s[i] == '.' {

@@ -79,15 +79,3 @@ begin
 end $$;
 -- +goose StatementEnd
 create trigger fence_epoch_grows before update on workspace_fences for each row execute function fence_epoch_grows();
-
--- A workspace as it is shown: with the names around it and its fence, without tombstones.
-create view live_workspaces as
-select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
-       w.execution_mode, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
-       w.created_at, w.updated_at,
-       f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at
-  from workspaces w
-  join organizations o on o.id = w.organization_id and o.deleted_at is null
-  join projects p on p.id = w.project_id
-  join workspace_fences f on f.workspace_id = w.id
- where w.deleted_at is null;

@@ -134,6 +134,8 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 		f.calls = append(f.calls, r.Method+" "+path)
 	}
 	switch {
+	case part[0] == "attempts" && part[1] != f.manifest.AttemptID: // repeats of an attempt that is done
+		w.WriteHeader(204)
 	case verb == "poll":
 		if f.offered {
 			f.mu.Unlock() // as a long poll would

@@ -235,7 +235,7 @@ func TestLockFileTravels(t *testing.T) {
 	done := f.await()
 	assert.Equal(t, wire.OutcomeErrored, done.Outcome)
 	assert.False(t, done.TofuStarted)
-	assert.Contains(t, f.logText(), "lock file needs to be updated", "it is read-only")
+	assert.Contains(t, f.logText(), "Provider dependency changes detected", "it is read-only")
 }
 
 func TestLastOf(t *testing.T) {

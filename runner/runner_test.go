@@ -361,6 +361,30 @@ func TestLogFailuresDoNotDisturbTofu(t *testing.T) {
 	assert.Contains(t, f.logText(), "Plan: 1 to add")
 }
 
+// A server that has less of the log than it said gets it from there again.
+func TestServerLosesLog(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": cloudConfig})
+	var lost atomic.Bool
+	f.override = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/logs") || r.Header.Get(wire.HeaderOffset) == "0" || lost.Swap(true) {
+			return false
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.log = f.log[:10]
+		answer(w, 200, wire.LogPosition{Next: 10})
+		return true
+	}
+	start(t, f.config())
+	done := f.await()
+	assert.Equal(t, wire.OutcomeFinished, done.Outcome)
+	assert.True(t, lost.Load())
+	assert.EqualValues(t, len(f.logText()), done.LogSize)
+	assert.True(t, strings.HasPrefix(f.logText(), "OpenTofu v"+testTofu(t).version+"\non "))
+	assert.Equal(t, 1, strings.Count(f.logText(), "Plan: 1 to add"))
+}
+
 const slowConfig = `
 resource "terraform_data" "first" { input = 1 }
 resource "terraform_data" "slow" {

@@ -109,3 +109,6 @@ select count(*) from state_versions
 
 -- name: ResourceCount
 select coalesce((select resource_count from state_versions where id = @id), 0);
+
+-- name: Publications
+select count(*) from state_versions where run_id = @run_id and status = 'finalized';

@@ -202,6 +202,11 @@ func PublishedByRun(ctx context.Context, tx postgres.Tx, run ids.Run) (ids.State
 	return postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("PublishedByRun"), postgres.Args{"run_id": run})
 }
 
+// Publications counts the versions that the run published.
+func Publications(ctx context.Context, tx postgres.Tx, run ids.Run) (int, error) {
+	return postgres.Value[int](ctx, tx, Queries.Get("Publications"), postgres.Args{"run_id": run})
+}
+
 // OpenUploads counts the uploads under an epoch that may still matter: begun and
 // neither finalized, refused nor expired unclaimed.
 func OpenUploads(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, epoch int64) (int, error) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
 )
 
 // The two bytes that frame a log. A client that saw the first one reads on until
@@ -19,46 +21,51 @@ const (
 // maxLogRead is the most that one read of a log gives; the client asks for at most 64 KiB.
 const maxLogRead = 256 << 10
 
-// framedLog is a log as clients read it: the start byte, the runner's bytes, what
-// the server has to add, and the end byte once nothing more can come.
-type framedLog struct {
-	size  int64 // of the runner's bytes
-	read  func(offset, limit int64) ([]byte, error)
-	tail  string // added by the server after the runner's bytes
-	final bool
-}
-
-// window gives at most limit bytes from offset; nothing beyond the end.
-func (l framedLog) window(offset, limit int64) ([]byte, error) {
+// window gives at most limit bytes from offset of a log as clients read it: the
+// start byte, the log, and the end byte once nothing more can come. Beyond the end
+// there is nothing, which is no error. slice reads the log without its frame.
+func window(offset, limit int64, slice func(offset, limit int64) (runs.LogSlice, error)) ([]byte, error) {
 	var out []byte
-	room := func() int64 { return limit - int64(len(out)) }
-	if offset == 0 && room() > 0 {
+	if offset == 0 && limit > 0 {
 		out = append(out, logStart)
 	}
-	from := max(offset-1, 0) // among the runner's bytes
-	if from < l.size && room() > 0 {
-		n := min(room(), l.size-from)
-		data, err := l.read(from, n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, data...)
-		if int64(len(data)) < n {
-			return out, nil // the rest comes with the next read
-		}
+	from, room := max(offset-1, 0), limit-int64(len(out))
+	log, err := slice(from, room)
+	if err != nil {
+		return nil, err
 	}
-	if l.final {
-		end := l.tail + string(rune(logEnd))
-		if skip := max(offset-1-l.size, 0); skip < int64(len(end)) && room() > 0 {
-			rest := end[skip:]
-			out = append(out, rest[:min(room(), int64(len(rest)))]...)
-		}
+	out = append(out, log.Data...)
+	next := from + int64(len(log.Data))
+	if log.Final && next == log.Size && offset <= log.Size+1 && int64(len(out)) < limit {
+		out = append(out, logEnd)
 	}
 	return out, nil
 }
 
+func (s *server) planLog(r *request) (answer, error) {
+	if err := s.checkLink(planLogLink, r); err != nil {
+		return answer{}, err
+	}
+	plan, err := id[ids.Plan](r)
+	if err != nil {
+		return answer{}, err
+	}
+	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) { return s.Runs.PlanLog(r.ctx, plan, offset, limit) })
+}
+
+func (s *server) applyLog(r *request) (answer, error) {
+	if err := s.checkLink(applyLogLink, r); err != nil {
+		return answer{}, err
+	}
+	apply, err := id[ids.Apply](r)
+	if err != nil {
+		return answer{}, err
+	}
+	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) { return s.Runs.ApplyLog(r.ctx, apply, offset, limit) })
+}
+
 // logAnswer serves the part of a log that the query asks for.
-func logAnswer(r *request, l framedLog) (answer, error) {
+func logAnswer(r *request, slice func(offset, limit int64) (runs.LogSlice, error)) (answer, error) {
 	offset, err := logNumber(r, "offset", 0)
 	if err != nil {
 		return answer{}, err
@@ -67,7 +74,7 @@ func logAnswer(r *request, l framedLog) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data, err := l.window(offset, min(limit, maxLogRead))
+	data, err := window(offset, min(limit, maxLogRead), slice)
 	if err != nil {
 		return answer{}, err
 	}

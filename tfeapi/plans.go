@@ -1,9 +1,12 @@
 package tfeapi
 
 import (
+	"net/http"
+
 	"github.com/google/jsonapi"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -79,4 +82,24 @@ func (s *server) readPlan(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(s.newPlanView(r.actor, d)), nil
+}
+
+// planJSON gives the plan as `tofu show -json` writes it. It holds sensitive values,
+// so it takes the right to read the state, which holds them too.
+func (s *server) planJSON(r *request) (answer, error) {
+	d, err := s.planOfPath(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := authz.Allow(r.actor, authz.StateRead, d.Object()); err != nil {
+		return answer{}, err
+	}
+	if d.PlanJSONObjectID == "" {
+		return answer{}, fault.New(fault.NotFound, "no_plan", "%s has no finished plan.", d.ID)
+	}
+	body, object, err := s.Artifacts.Open(r.ctx, d.OrganizationID, d.PlanJSONObjectID)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, stream: body, size: object.Size, mediaType: "application/json"}, nil
 }

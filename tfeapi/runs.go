@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -216,4 +218,25 @@ func (s *server) discardRun(r *request) (answer, error) {
 
 func (s *server) cancelRun(r *request) (answer, error) {
 	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Cancel(r.ctx, r.actor, run, comment) })
+}
+
+// forceCancelRun always refuses: no run offers is-force-cancelable. A plan that does
+// not stop is ended by its runner's lost heartbeat; an apply that does not stop may
+// have written something, which only recovery can settle (G-44).
+func (s *server) forceCancelRun(r *request) (answer, error) {
+	d, err := s.runOfPath(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := authz.Allow(r.actor, authz.RunApply, d.Object()); err != nil {
+		return answer{}, err
+	}
+	way := "Cancel it and wait for its runner."
+	switch {
+	case d.DurableStatus == runs.Applying:
+		way = "It is applying, and what it has written must be looked at before the workspace is free. Cancel it; if its runner does not answer, the run is held, and an operator recovers it with: holdfast admin recover " + string(d.ID) + " --reason REASON --apply"
+	case d.DurableStatus.Final():
+		way = "It has ended."
+	}
+	return answer{}, fault.New(fault.Conflict, "invalid_transition", "%s is %s and cannot be force-canceled. %s", d.ID, d.DurableStatus, way)
 }

@@ -78,7 +78,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 	mayApply := authz.Can(actor, authz.RunApply, r.Object())
 	view := &runView{
 		ID: string(r.ID), Status: p.run,
-		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable, IsForceCancelable: p.forceCancelable},
+		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable},
 		Permissions: runPermissions{
 			CanApply: mayApply, CanCancel: mayApply, CanDiscard: mayApply, CanForceCancel: mayApply,
 		},
@@ -119,6 +119,20 @@ func canceledAt(r runs.Run) *time.Time {
 		return r.FinishedAt
 	}
 	return r.CancelRequestedAt
+}
+
+// forceCancelGrace is how long a runner gets to stop by itself.
+const forceCancelGrace = 5 * time.Minute
+
+// forceCancelAvailableAt is set on every canceled run, because clients demand it
+// (amendment 10); is-force-cancelable says whether anything can be done.
+func forceCancelAvailableAt(r runs.Run) *time.Time {
+	canceled := canceledAt(r)
+	if canceled == nil {
+		return nil
+	}
+	at := canceled.Add(forceCancelGrace)
+	return &at
 }
 
 // runTimestamps says when the run came to each status that clients know.

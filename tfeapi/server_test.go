@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,11 +40,7 @@ func bare(t *testing.T, healthy error) (http.Handler, *bytes.Buffer) {
 
 func testLinks(t *testing.T) *envelope.Links {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "keyring")
-	require.NoError(t, envelope.CreateKeyring(path))
-	ring, err := envelope.OpenKeyring(path)
-	require.NoError(t, err)
-	links, err := envelope.NewLinks(t.Context(), ring)
+	links, err := envelope.NewLinks(t.Context(), testRing(t))
 	require.NoError(t, err)
 	return links
 }

@@ -2,7 +2,7 @@ package tfeapi
 
 import (
 	"encoding/base64"
-	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -207,6 +207,9 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := in.Attributes.checkInline(); err != nil {
+		return answer{}, err // before anything is announced
+	}
 	v, isNew, err := s.State.Begin(r.ctx, r.actor, workspace, wanted)
 	if err != nil {
 		return answer{}, err
@@ -263,36 +266,43 @@ func (a stateVersionAttributes) create() (state.Create, error) {
 	}, nil
 }
 
+// checkInline reads the inline states once without keeping them.
+func (a stateVersionAttributes) checkInline() error {
+	for _, part := range []struct {
+		name string
+		text Opt[string]
+	}{{"state", a.State}, {"json-state", a.JSONState}} {
+		if _, err := io.Copy(io.Discard, decoded(part.text)); err != nil {
+			return notBase64(part.name)
+		}
+	}
+	return nil
+}
+
 // takeInline publishes the state that came in the document itself.
 func (s *server) takeInline(r *request, v state.Version, a stateVersionAttributes) (state.Version, error) {
-	if _, err := base64Attribute("json-state", a.JSONState); err != nil {
-		return state.Version{}, err // before anything is published
+	v, err := s.State.Upload(r.ctx, v.ID, decoded(a.State))
+	if err != nil || a.JSONState.Or("") == "" {
+		return v, err
 	}
-	v, err := s.State.Upload(r.ctx, v.ID, base64.NewDecoder(base64.StdEncoding, strings.NewReader(a.State.Value)))
-	if err != nil {
-		return state.Version{}, inlineError(err)
-	}
-	if a.JSONState.Or("") == "" {
-		return v, nil
-	}
-	if err := s.State.UploadJSON(r.ctx, v.ID, base64.NewDecoder(base64.StdEncoding, strings.NewReader(a.JSONState.Value))); err != nil {
+	if err := s.State.UploadJSON(r.ctx, v.ID, decoded(a.JSONState)); err != nil {
 		return state.Version{}, err
 	}
 	return s.State.Version(r.ctx, r.actor, v.ID)
 }
 
-func inlineError(err error) error {
-	var corrupt base64.CorruptInputError
-	if errors.As(err, &corrupt) {
-		return malformed("/data/attributes/state", "The state must be base64 (standard alphabet, padded).")
-	}
-	return err
+func decoded(text Opt[string]) io.Reader {
+	return base64.NewDecoder(base64.StdEncoding, strings.NewReader(text.Or("")))
+}
+
+func notBase64(name string) error {
+	return malformed("/data/attributes/"+name, "The value must be base64 (standard alphabet, padded).")
 }
 
 func base64Attribute(name string, value Opt[string]) ([]byte, error) {
 	plain, err := base64.StdEncoding.DecodeString(value.Or(""))
 	if err != nil {
-		return nil, malformed("/data/attributes/"+name, "The value must be base64 (standard alphabet, padded).")
+		return nil, notBase64(name)
 	}
 	return plain, nil
 }

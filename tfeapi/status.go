@@ -2,7 +2,6 @@ package tfeapi
 
 import (
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/runs"
 )
 
@@ -18,18 +17,15 @@ type runFacts struct {
 	applyAttempt bool // an apply attempt exists
 
 	cancelRequested bool
-	forceCancelable bool // the grace period after the cancel request is over
 	callerMayDecide bool // the caller has the right to apply
 }
 
-// factsOf gathers them. The deadline of a force-cancel only draws a button here;
-// the server decides it when it is asked.
+// factsOf gathers them.
 func factsOf(actor authz.Actor, r runs.Run) runFacts {
-	available := forceCancelAvailableAt(r)
 	return runFacts{
 		durable: r.DurableStatus, planAttempt: r.PlanAttempt != "", planFinished: r.PlanFinishedAt != nil, savePlan: r.SavePlan,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "",
-		cancelRequested: r.CancelRequestedAt != nil, forceCancelable: available != nil && !clock.Now().Before(*available),
+		cancelRequested: r.CancelRequestedAt != nil,
 		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
 	}
 }
@@ -38,7 +34,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 type projection struct {
 	run, plan, apply string
 
-	confirmable, discardable, cancelable, forceCancelable bool
+	confirmable, discardable, cancelable bool
 }
 
 // project gives the wire statuses of a run (checklist §3.1 with amendment 1). It is
@@ -57,10 +53,7 @@ func project(f runFacts) projection {
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.Planning, runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
 		// Without policy sets the last three pass within one transaction (amendment 1).
-		return projection{
-			run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested,
-			forceCancelable: f.cancelRequested && f.forceCancelable,
-		}
+		return projection{run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.AwaitingApproval:
 		return awaitingApproval(f)
 	case runs.Applying:

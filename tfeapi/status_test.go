@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-run/holdfast/runs"
 )
 
-// TestProjection is the table of checklist §3.1; flags are C, D, X and F for force-cancelable.
+// TestProjection is the table of checklist §3.1; flags are C, D and X.
 func TestProjection(t *testing.T) {
 	rows := []struct {
 		name             string
@@ -22,8 +22,6 @@ func TestProjection(t *testing.T) {
 		{"3", runFacts{durable: "queued", planAttempt: true}, "plan_queued", "queued", "pending", "X"},
 		{"4", runFacts{durable: "planning"}, "planning", "running", "pending", "X"},
 		{"4 canceling", runFacts{durable: "planning", cancelRequested: true}, "planning", "running", "pending", ""},
-		{"4 grace over", runFacts{durable: "planning", cancelRequested: true, forceCancelable: true}, "planning", "running", "pending", "F"},
-		{"4 grace without cancel", runFacts{durable: "planning", forceCancelable: true}, "planning", "running", "pending", "X"},
 		{"5", runFacts{durable: "plan_complete", planFinished: true}, "planning", "running", "pending", "X"},
 		{"6", runFacts{durable: "policy_evaluating", planFinished: true}, "planning", "running", "pending", "X"},
 		{"7", runFacts{durable: "policy_passed", planFinished: true}, "planning", "running", "pending", "X"},
@@ -34,7 +32,7 @@ func TestProjection(t *testing.T) {
 		{"10 saved and confirmed", runFacts{durable: "awaiting_approval", planFinished: true, savePlan: true, confirmed: true, callerMayDecide: true}, "confirmed", "finished", "queued", "X"},
 		{"10 queued", runFacts{durable: "awaiting_approval", planFinished: true, confirmed: true, applyAttempt: true, callerMayDecide: true}, "apply_queued", "finished", "queued", "X"},
 		{"11", runFacts{durable: "applying", planFinished: true, confirmed: true, applyAttempt: true}, "applying", "finished", "running", "X"},
-		{"11 canceling", runFacts{durable: "applying", planFinished: true, applyAttempt: true, cancelRequested: true, forceCancelable: true}, "applying", "finished", "running", ""},
+		{"11 canceling", runFacts{durable: "applying", planFinished: true, applyAttempt: true, cancelRequested: true}, "applying", "finished", "running", ""},
 		{"12", runFacts{durable: "succeeded", planFinished: true, applyAttempt: true}, "applied", "finished", "finished", ""},
 		{"13", runFacts{durable: "succeeded", planFinished: true}, "planned_and_finished", "finished", "unreachable", ""},
 		{"14", runFacts{durable: "plan_credentials_required"}, "errored", "errored", "unreachable", ""},
@@ -69,7 +67,7 @@ func flags(p projection) (s string) {
 	for _, f := range []struct {
 		name string
 		on   bool
-	}{{"C", p.confirmable}, {"D", p.discardable}, {"X", p.cancelable}, {"F", p.forceCancelable}} {
+	}{{"C", p.confirmable}, {"D", p.discardable}, {"X", p.cancelable}} {
 		if f.on {
 			s += f.name
 		}

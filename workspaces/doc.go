@@ -1,7 +1,7 @@
 // Package workspaces keeps what an organization contains: projects, workspaces and
 // their variables.
 //
-// Owns: tables projects, workspaces, variables and the view live_workspaces.
+// Owns: tables projects, workspaces, variables.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
 // runs happen here; local: only the state is kept), variable (category terraform or

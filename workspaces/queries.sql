@@ -54,19 +54,31 @@ update workspaces
  where id = @id and deleted_at is null
 returning organization_id;
 
+-- fragment: LivingWorkspaces
+-- A workspace as it is shown: with the names around it and its fence, without tombstones.
+select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
+       w.execution_mode, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
+       w.created_at, w.updated_at,
+       f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at
+  from workspaces w
+  join organizations o on o.id = w.organization_id and o.deleted_at is null
+  join projects p on p.id = w.project_id
+  join workspace_fences f on f.workspace_id = w.id
+ where w.deleted_at is null
+
 -- name: WorkspaceByID
-select * from live_workspaces where id = @id;
+{LivingWorkspaces} and w.id = @id;
 
 -- name: WorkspaceByName
-select * from live_workspaces where organization_id = @organization_id and name = @name;
+{LivingWorkspaces} and w.organization_id = @organization_id and w.name = @name;
 
 -- name: Workspaces
-select * from live_workspaces
- where organization_id = @organization_id
-   and (@only::text = '' or id = @only)
-   and (@project_id::text = '' or project_id = @project_id)
-   and position(lower(@search::text) in lower(name)) > 0
- order by name collate "C"
+{LivingWorkspaces}
+   and w.organization_id = @organization_id
+   and (@only::text = '' or w.id = @only)
+   and (@project_id::text = '' or w.project_id = @project_id)
+   and position(lower(@search::text) in lower(w.name)) > 0
+ order by w.name collate "C"
  limit @limit offset @offset;
 
 -- name: WorkspacesCount

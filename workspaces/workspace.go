@@ -48,7 +48,7 @@ func Object(w Workspace) authz.Object {
 	return authz.Object{Organization: w.Organization, Workspace: w.ID, Noun: "workspace", Name: string(w.ID)}
 }
 
-// row is a row of live_workspaces.
+// row is a workspace as the statements LivingWorkspaces give it.
 type row struct {
 	ID                         ids.Workspace
 	OrganizationID             ids.Organization

@@ -16,6 +16,8 @@ var version = "dev"
 // cli is the command line. Each command is a struct with a Run method.
 type cli struct {
 	Dev     devCommands `embed:""`
+	Server  serverCmd   `cmd:"" help:"Serve clients and runners. Its environment is described in docs/configuration.md."`
+	Admin   adminCmd    `cmd:"" help:"Administration on the server's host."`
 	Version versionCmd  `cmd:"" help:"Print the version."`
 }
 

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/config"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// adminCmd works on the server's host, with the server's environment.
+type adminCmd struct {
+	Users   adminUsersCmd `cmd:"" help:"Keep users."`
+	Migrate migrateCmd    `cmd:"" help:"Bring the database's schema up to date."`
+	Recover recoverCmd    `cmd:"" help:"Free a workspace that a run left held. Without --apply it only shows what is known and what would change."`
+}
+
+type migrateCmd struct{ databaseFlag }
+
+// Run applies the migrations.
+func (c migrateCmd) Run(ctx context.Context) error { return migrations.Up(ctx, c.DatabaseURL) }
+
+type recoverCmd struct {
+	ID     string `arg:"" name:"run" help:"The run that holds the workspace, such as run-…"`
+	Reason string `required:"" help:"Why the current state can be trusted. It is kept in the audit log."`
+	Apply  bool   `help:"Do it. Without this nothing is changed."`
+}
+
+// Run rehearses, and with --apply releases the workspace.
+func (c recoverCmd) Run(ctx context.Context) error {
+	id, err := ids.Parse[ids.Run](c.ID)
+	if err != nil {
+		return err
+	}
+	cfg, err := config.LoadStorage()
+	if err != nil {
+		return err
+	}
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.db.Close()
+	service := recovery.New(s.db, s.state)
+	if !c.Apply {
+		report, err := service.Inspect(ctx, id)
+		if err != nil {
+			return err
+		}
+		show(report)
+		fmt.Println("\nNothing was changed. Compare the current state with the real infrastructure (tofu plan -refresh-only shows the difference")
+		fmt.Println("once the workspace is free), then repeat the command with --apply.")
+		return nil
+	}
+	report, err := service.Release(ctx, authz.System(), id, c.Reason)
+	if err != nil {
+		return err
+	}
+	show(report)
+	fmt.Println("\nThe workspace is free. The run stays in history as needs_recovery; nothing was applied again. Start a new plan.")
+	return nil
+}
+
+func show(r recovery.Report) {
+	fmt.Printf("run          %s, %s (%s)\n", r.Run, r.Status, r.Reason)
+	if r.Message != "" {
+		fmt.Printf("because      %q\n", r.Message)
+	}
+	fmt.Printf("workspace    %s, held since %s under epoch %d\n", r.Workspace, r.HeldSince.UTC().Format("2006-01-02 15:04:05 UTC"), r.Epoch)
+	fmt.Printf("state before %s\nstate now    %s\n", describe(r.Before), describe(r.Now))
+	fmt.Printf("published    %d state versions by this run; %d uploads unfinished\n", r.Publication, r.OpenUploads)
+	fmt.Printf("would        keep the current state, end every authority of the run, advance the epoch to %d, release the workspace\n", r.Epoch+1)
+}
+
+func describe(v *state.Version) string {
+	if v == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s, serial %d, lineage %q, %d resource blocks, sha256 %s", v.ID, v.Serial, v.Lineage, len(v.Resources), v.SHA256)
+}

@@ -1,0 +1,78 @@
+//go:build !nodev
+
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/config"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/internal/devstack"
+	"github.com/holdfast-run/holdfast/migrations"
+)
+
+const devOrganization = "demo"
+
+// devBootstrap makes what a new data folder lacks: the schema, the site admin with a
+// token, the organization it owns, and a group of runners that serves all
+// organizations. It is run at every start and keeps what is good.
+func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Credentials) (devstack.Credentials, error) {
+	slog.SetLogLoggerLevel(slog.LevelWarn) // the migrations would talk into the progress lines
+	defer slog.SetLogLoggerLevel(slog.LevelInfo)
+	if err := migrations.Up(ctx, env["HOLDFAST_DATABASE_URL"]); err != nil {
+		return stored, err
+	}
+	s, err := open(ctx, config.Storage{
+		DatabaseURL: env["HOLDFAST_DATABASE_URL"], Keyring: env["HOLDFAST_KEYRING"],
+		S3: artifacts.S3Config{
+			Endpoint: env["HOLDFAST_S3_ENDPOINT"], Bucket: env["HOLDFAST_S3_BUCKET"], Region: env["HOLDFAST_S3_REGION"],
+			AccessKeyID: env["HOLDFAST_S3_ACCESS_KEY_ID"], SecretAccessKey: env["HOLDFAST_S3_SECRET_ACCESS_KEY"],
+		},
+	})
+	if err != nil {
+		return stored, err
+	}
+	defer s.db.Close()
+	admin, err := s.devAdmin(ctx)
+	if err != nil {
+		return stored, err
+	}
+	if err := s.devOrganization(ctx, admin); err != nil {
+		return stored, err
+	}
+	if _, err := s.accounts.Authenticate(ctx, stored.UserToken); fault.Is(err, fault.Unauthenticated) {
+		if stored.UserToken, _, err = s.accounts.CreateUserToken(ctx, authz.System(), admin.User, "holdfast dev", 0); err != nil {
+			return stored, err
+		}
+	} else if err != nil {
+		return stored, err
+	}
+	if _, err := s.accounts.RunnerGroupByToken(ctx, stored.RunnerToken); fault.Is(err, fault.Unauthenticated) {
+		if stored.RunnerToken, _, err = s.accounts.CreateRunnerGroup(ctx, authz.System(), "", "local"); err != nil {
+			return stored, err
+		}
+	} else if err != nil {
+		return stored, err
+	}
+	return stored, nil
+}
+
+func (s *services) devAdmin(ctx context.Context) (authz.Actor, error) {
+	user, err := s.accounts.UserByName(ctx, authz.System(), "admin")
+	if fault.Is(err, fault.NotFound) {
+		user, err = s.accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "admin", SiteAdmin: true})
+	}
+	return authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username, SiteAdmin: true}, err
+}
+
+func (s *services) devOrganization(ctx context.Context, admin authz.Actor) error {
+	_, err := s.accounts.Organization(ctx, admin, devOrganization)
+	if fault.Is(err, fault.NotFound) {
+		_, err = s.workspaces.CreateOrganization(ctx, admin, accounts.NewOrganization{Name: devOrganization})
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/config"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runnerapi"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/tfeapi"
+	"github.com/holdfast-run/holdfast/web"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// services are the domain, wired once for every command.
+type services struct {
+	db         *postgres.DB
+	store      *artifacts.S3
+	objects    *artifacts.Service
+	accounts   *accounts.Service
+	workspaces *workspaces.Service
+	state      *state.Service
+	dispatch   *dispatch.Service
+	runs       *runs.Service
+	links      *envelope.Links
+}
+
+// open connects to everything that cfg names. The caller closes the database.
+func open(ctx context.Context, cfg config.Storage) (*services, error) {
+	ring, err := envelope.OpenKeyring(cfg.Keyring)
+	if err != nil {
+		return nil, err
+	}
+	links, err := envelope.NewLinks(ctx, ring)
+	if err != nil {
+		return nil, err
+	}
+	store, err := artifacts.NewS3(cfg.S3)
+	if err != nil {
+		return nil, err
+	}
+	db, err := postgres.Open(ctx, cfg.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &services{db: db, store: store, links: links}
+	s.objects = artifacts.New(db, store, ring)
+	s.accounts = accounts.New(db, s.objects)
+	s.workspaces = workspaces.New(db, s.accounts, s.objects)
+	s.state = state.New(db, s.objects)
+	s.dispatch = dispatch.New(db, s.objects, links)
+	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, runs.Defaults())
+	return s, nil
+}
+
+// authenticate knows both kinds of bearer tokens of the API.
+func (s *services) authenticate(ctx context.Context, token string) (authz.Actor, error) {
+	if dispatch.IsToken(token) {
+		return s.dispatch.Authenticate(ctx, token)
+	}
+	return s.accounts.Authenticate(ctx, token)
+}
+
+func (s *services) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := s.db.Ping(ctx); err != nil {
+		return err
+	}
+	return s.store.Ping(ctx)
+}
+
+type serverCmd struct{}
+
+// Run serves until SIGINT or SIGTERM, then lets the requests at hand finish.
+func (serverCmd) Run(ctx context.Context) error {
+	cfg, err := config.LoadServer()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := migrations.Up(ctx, cfg.DatabaseURL); err != nil {
+		return err
+	}
+	s, err := open(ctx, cfg.Storage)
+	if err != nil {
+		return err
+	}
+	defer s.db.Close()
+	if err := s.objects.CheckKeys(ctx); err != nil {
+		return err
+	}
+	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
+	return serve(ctx, cfg, s.handler(ctx, cfg))
+}
+
+func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler {
+	log := slog.Default()
+	mux := http.NewServeMux()
+	mux.Handle("/", tfeapi.New(tfeapi.Deps{
+		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
+		Links: s.links, Healthy: s.healthy, Address: cfg.Address, Log: log,
+	}))
+	mux.Handle("/runner/", runnerapi.New(runnerapi.Deps{
+		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: postgres.Listen(ctx, s.db, dispatch.Channel), Log: log,
+	}))
+	mux.Handle("/app/", web.New(web.Deps{Authenticate: s.authenticate, Runs: s.runs, Log: log}))
+	return mux
+}
+
+func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if cfg.TLSCert == "" {
+			ended <- server.Serve(listener)
+			return
+		}
+		ended <- server.ServeTLS(listener, cfg.TLSCert, cfg.TLSKey)
+	}()
+	slog.Info("the server listens", "listen", cfg.Listen, "address", cfg.Address, "version", version)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// Waiting polls end at once with their connection; everything else may finish.
+	time.AfterFunc(time.Second, cancel)
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer done()
+	if err := server.Shutdown(grace); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return server.Close()
+	}
+	return nil
+}

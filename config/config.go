@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+)
+
+// Storage is what every command that touches data needs.
+type Storage struct {
+	DatabaseURL string
+	Keyring     string // path of the key ring file
+	S3          artifacts.S3Config
+}
+
+// Server is what `holdfast server` needs.
+type Server struct {
+	Storage
+	Listen  string // host:port
+	Address string // https URL under which clients reach the server, without a path
+	TLSCert string // path; with TLSKey empty when a proxy in front speaks TLS
+	TLSKey  string
+}
+
+// Host gives host and port of the public address.
+func (s Server) Host() string { return strings.TrimPrefix(s.Address, "https://") }
+
+// LoadStorage reads the storage part. All missing names are reported at once.
+func LoadStorage() (Storage, error) {
+	var r reader
+	s := r.storage()
+	return s, r.problem()
+}
+
+// LoadServer reads everything a server needs.
+func LoadServer() (Server, error) {
+	var r reader
+	s := Server{
+		Storage: r.storage(), Listen: r.required("HOLDFAST_LISTEN"), Address: strings.TrimSuffix(r.required("HOLDFAST_ADDRESS"), "/"),
+		TLSCert: os.Getenv("HOLDFAST_TLS_CERT"), TLSKey: os.Getenv("HOLDFAST_TLS_KEY"),
+	}
+	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.Path != "") {
+		r.wrong("HOLDFAST_ADDRESS must be an https:// address without a path, such as https://holdfast.example.com, because tofu speaks to no other")
+	}
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		r.wrong("HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY belong together")
+	}
+	return s, r.problem()
+}
+
+type reader struct{ problems []string }
+
+func (r *reader) storage() Storage {
+	s := Storage{
+		DatabaseURL: r.required("HOLDFAST_DATABASE_URL"), Keyring: r.required("HOLDFAST_KEYRING"),
+		S3: artifacts.S3Config{
+			Endpoint: r.required("HOLDFAST_S3_ENDPOINT"), Bucket: r.required("HOLDFAST_S3_BUCKET"), Region: os.Getenv("HOLDFAST_S3_REGION"),
+			AccessKeyID: r.required("HOLDFAST_S3_ACCESS_KEY_ID"), SecretAccessKey: r.required("HOLDFAST_S3_SECRET_ACCESS_KEY"),
+			SessionToken: os.Getenv("HOLDFAST_S3_SESSION_TOKEN"), Checksum: os.Getenv("HOLDFAST_S3_CHECKSUM"),
+		},
+	}
+	if s.S3.Region == "" {
+		s.S3.Region = "us-east-1"
+	}
+	return s
+}
+
+func (r *reader) required(name string) string {
+	value := os.Getenv(name)
+	if value == "" {
+		r.wrong(name + " is not set")
+	}
+	return value
+}
+
+func (r *reader) wrong(text string) { r.problems = append(r.problems, text) }
+
+func (r *reader) problem() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the environment is incomplete (docs/configuration.md explains each name): %s", strings.Join(r.problems, "; "))
+}

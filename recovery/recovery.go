@@ -1,0 +1,144 @@
+package recovery
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// Service frees held workspaces.
+type Service struct {
+	db    *postgres.DB
+	state *state.Service
+}
+
+// New makes the service.
+func New(db *postgres.DB, st *state.Service) *Service { return &Service{db: db, state: st} }
+
+// Report is what is known about a held run (RC-06).
+type Report struct {
+	Run         ids.Run
+	Workspace   string // organization/name
+	Status      runs.Status
+	Reason      string
+	Message     string
+	Epoch       int64
+	HeldSince   time.Time
+	Before      *state.Version // current when the run was admitted; nil: no state
+	Now         *state.Version // current now; nil: no state
+	Publication int            // versions between the two that this run published
+	OpenUploads int
+}
+
+// Inspect reports on a held run.
+// Errors: NotFound; Conflict "not_held" when the run holds nothing for recovery.
+func (s *Service) Inspect(ctx context.Context, run ids.Run) (r Report, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "recovery.inspect", func(tx postgres.Tx) error {
+		held, err := runs.Load(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		status, err := fence.Read(ctx, tx, held.WorkspaceID)
+		if err != nil {
+			return err
+		}
+		r, err = s.report(ctx, tx, held, status)
+		return err
+	})
+	return r, err
+}
+
+func (s *Service) report(ctx context.Context, tx postgres.Tx, held runs.Run, status fence.Status) (Report, error) {
+	if !status.RecoveryHeld || !status.HeldBy(fence.Run, string(held.ID)) {
+		return Report{}, fault.New(fault.Conflict, "not_held", "%s is %s and does not hold its workspace for recovery; there is nothing to release.", held.ID, held.DurableStatus)
+	}
+	r := Report{
+		Run: held.ID, Workspace: held.OrganizationName + "/" + held.WorkspaceName, Status: held.DurableStatus, Reason: held.DurableReason,
+		Message: held.StatusMessage, Epoch: status.Epoch, HeldSince: *held.FinishedAt,
+	}
+	current, err := state.CurrentID(ctx, tx, held.WorkspaceID)
+	if err != nil {
+		return r, err
+	}
+	for _, part := range []struct {
+		id   ids.StateVersion
+		into **state.Version
+	}{{held.PredecessorVersionID, &r.Before}, {current, &r.Now}} {
+		if part.id == "" {
+			continue
+		}
+		v, err := s.state.Load(ctx, tx, part.id)
+		if err != nil {
+			return r, err
+		}
+		*part.into = &v
+	}
+	if r.Publication, err = state.Publications(ctx, tx, held.ID); err != nil {
+		return r, err
+	}
+	r.OpenUploads, err = state.OpenUploads(ctx, tx, held.WorkspaceID, status.Epoch)
+	return r, err
+}
+
+// Release frees the workspace of a held run on the operator's word: the current
+// state stays current, the run stays in history as needs_recovery, the epoch grows
+// and the next run is promoted (RC-54…RC-61).
+// Errors: Invalid "reason_required"; those of Inspect.
+func (s *Service) Release(ctx context.Context, actor authz.Actor, run ids.Run, reason string) (r Report, err error) {
+	reason = strings.TrimSpace(reason)
+	if reason == "" || len(reason) > 2000 {
+		return Report{}, fault.New(fault.Invalid, "reason_required", "Say in 1 to 2,000 characters why the current state can be trusted; it is kept in the audit log.")
+	}
+	err = postgres.InTx(ctx, s.db, "recovery.release", func(tx postgres.Tx) error {
+		held, status, err := runs.Lock(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		if err := authz.Allow(actor, authz.RunRecover, held.Object()); err != nil {
+			return err
+		}
+		if err := authz.Allow(actor, authz.StateRecover, held.Object()); err != nil {
+			return err
+		}
+		if r, err = s.report(ctx, tx, held, status); err != nil {
+			return err
+		}
+		if err := runs.Recover(ctx, tx, actor, held, reason); err != nil {
+			return err
+		}
+		epoch, err := fence.Revoke(ctx, tx, status)
+		if err != nil {
+			return err
+		}
+		for _, action := range []string{"run.recovered", "state.recovered"} {
+			err := audit.Append(ctx, tx, audit.Entry{
+				Organization: held.OrganizationID, Actor: actor, Action: action, ObjectKind: "run", ObjectID: string(run), Reason: reason,
+				Details: map[string]any{
+					"workspace": held.WorkspaceID, "resolution": "current_state_verified", "host_local": true, "from_status": held.DurableStatus,
+					"before": held.PredecessorVersionID, "current": versionID(r.Now), "epoch": epoch, "open_uploads": r.OpenUploads,
+				},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return runs.PromoteNext(ctx, tx, held.WorkspaceID)
+	})
+	return r, err
+}
+
+func versionID(v *state.Version) ids.StateVersion {
+	if v == nil {
+		return ""
+	}
+	return v.ID
+}

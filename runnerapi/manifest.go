@@ -1,0 +1,88 @@
+package runnerapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// manifest writes what an attempt does. It holds no secret: variables are an input.
+func manifest(f runs.Facts) ([]byte, error) {
+	r, a := f.Run, f.Attempt
+	m := wire.Manifest{
+		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), OrganizationName: r.OrganizationName,
+		WorkspaceID: string(r.WorkspaceID), WorkspaceName: r.WorkspaceName, WorkingDirectory: r.WorkingDirectory, TofuVersion: a.TofuVersion,
+		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs,
+		LogLimit: f.Settings.LogLimit, MaxSeconds: int(f.Settings.RunTTL / time.Second), InterruptSeconds: int(f.Settings.InterruptGrace / time.Second),
+		Inputs:  []wire.Transfer{input(a.ID, wire.KindConfiguration, f.Configuration), {Kind: wire.KindVariables, Method: "proxy", URL: path(wire.PathInput, a.ID, wire.KindVariables)}},
+		Outputs: []wire.Transfer{},
+	}
+	if a.Phase == authz.Apply {
+		m.TofuDigest = r.PlanTofuDigest
+		m.Inputs = append(m.Inputs, input(a.ID, wire.KindPlan, f.Plan))
+		if f.LockFile.ID != "" {
+			m.Inputs = append(m.Inputs, input(a.ID, wire.KindLockFile, f.LockFile))
+		}
+	} else {
+		kinds := []string{wire.KindPlanJSON, wire.KindLockFile}
+		if !r.PlanOnly {
+			kinds = append(kinds, wire.KindPlan)
+		}
+		for _, kind := range kinds {
+			m.Outputs = append(m.Outputs, wire.Transfer{Kind: kind, Method: "proxy", URL: path(wire.PathArtifact, a.ID, kind)})
+		}
+	}
+	return json.Marshal(m)
+}
+
+func input(id ids.Attempt, kind string, o artifacts.Object) wire.Transfer {
+	return wire.Transfer{Kind: kind, Method: "proxy", URL: path(wire.PathInput, id, kind), SHA256: o.SHA256, Size: o.Size}
+}
+
+func path(template string, id ids.Attempt, kind string) string {
+	return strings.NewReplacer("{id}", string(id), "{kind}", kind).Replace(template)
+}
+
+func variables(list []runs.Variable) wire.Variables {
+	v := wire.Variables{Terraform: []wire.Variable{}, Environment: []wire.Variable{}}
+	for _, one := range list {
+		w := wire.Variable{Key: one.Key, Value: one.Value, HCL: one.HCL}
+		if one.Env {
+			v.Environment = append(v.Environment, w)
+		} else {
+			v.Terraform = append(v.Terraform, w)
+		}
+	}
+	return v
+}
+
+func done(in wire.Done) runs.Done {
+	d := runs.Done{
+		Outcome: runs.Outcome(in.Outcome), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: in.TofuVersion, TofuDigest: in.TofuDigest,
+		Message: in.Message, ErroredState: in.ErroredState, LogSize: in.LogSize,
+	}
+	if in.Plan != nil {
+		d.Plan = &runs.PlanSummary{HasChanges: in.Plan.HasChanges, Additions: in.Plan.Additions, Changes: in.Plan.Changes, Destructions: in.Plan.Destructions, Imports: in.Plan.Imports}
+	}
+	if in.Confirmed != nil {
+		d.Confirmed = ids.StateVersion(in.Confirmed.StateVersionID)
+	}
+	return d
+}
+
+func checkDigest(data []byte, want string) error {
+	sum := sha256.Sum256(data)
+	if hex.EncodeToString(sum[:]) != want {
+		return fault.New(fault.Invalid, "digest_mismatch", "The bytes do not have the SHA-256 %q. Send them again.", want)
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package runnerapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// Deps is what the handlers call.
+type Deps struct {
+	Accounts *accounts.Service
+	Dispatch *dispatch.Service
+	Runs     *runs.Service
+	Wake     *postgres.Listener // on dispatch.Channel
+	Log      *slog.Logger
+}
+
+type server struct{ Deps }
+
+// New makes the handler of /runner/v1.
+func New(deps Deps) http.Handler {
+	s := &server{deps}
+	r := mux.NewRouter()
+	group := func(path, method string, h func(*call, accounts.RunnerGroup) (any, error)) {
+		r.Handle(path, s.serve(path, func(c *call) (any, error) {
+			g, err := s.Accounts.RunnerGroupByToken(c.ctx(), c.token())
+			if err != nil {
+				return nil, err
+			}
+			return h(c, g)
+		})).Methods(method)
+	}
+	attempt := func(path, method string, h func(*call, authz.Actor) (any, error)) {
+		r.Handle(path, s.serve(path, func(c *call) (any, error) {
+			actor, err := s.Dispatch.Authenticate(c.ctx(), c.token())
+			if err != nil {
+				return nil, err
+			}
+			if string(actor.Attempt) != c.id() {
+				return nil, fault.Missing("attempt", c.id())
+			}
+			return h(c, actor)
+		})).Methods(method)
+	}
+	group(wire.PathPoll, http.MethodPost, s.poll)
+	group(wire.PathReady, http.MethodPost, s.ready)
+	group(wire.PathDeregister, http.MethodDelete, s.deregister)
+	group(wire.PathAccept, http.MethodPost, s.accept)
+	attempt(wire.PathStatus, http.MethodGet, s.status)
+	attempt(wire.PathInput, http.MethodGet, s.input)
+	attempt(wire.PathArtifact, http.MethodPut, s.artifact)
+	attempt(wire.PathLogs, http.MethodPost, s.logs)
+	attempt(wire.PathApplyStart, http.MethodPost, s.applyStart)
+	attempt(wire.PathStateConfirmation, http.MethodPost, s.stateConfirmation)
+	r.Handle(wire.PathDone, s.serve(wire.PathDone, s.done)).Methods(http.MethodPost)
+	r.NotFoundHandler = s.serve("(no route)", func(c *call) (any, error) { return nil, fault.Missing("runner call", c.r.URL.Path) })
+	r.MethodNotAllowedHandler = r.NotFoundHandler
+	return r
+}
+
+// call is one request at hand.
+type call struct {
+	w http.ResponseWriter
+	r *http.Request
+}
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+func (c *call) id() string           { return mux.Vars(c.r)["id"] }
+func (c *call) kind() artifacts.Kind { return artifacts.Kind(mux.Vars(c.r)["kind"]) }
+func (c *call) token() string {
+	token, _ := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	return token
+}
+
+const maxBody = 1 << 20
+
+func (c *call) decode(into any) error {
+	body := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	if err := body.Decode(into); err != nil {
+		return fault.New(fault.Malformed, "malformed", "The body cannot be read as JSON of this call.").Because(err)
+	}
+	return nil
+}
+
+// stream is an answer of raw bytes.
+type stream struct {
+	body io.ReadCloser
+	size int64
+}
+
+func (s *server) serve(template string, h func(*call) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started := clock.Now()
+		w.Header().Set("Cache-Control", "no-store")
+		answer, err := h(&call{w: w, r: r})
+		status := http.StatusOK
+		switch a := answer.(type) {
+		case noAnswer:
+		case stream:
+			err = s.send(w, a)
+		case nil:
+			if err == nil {
+				status = http.StatusNoContent
+				w.WriteHeader(status)
+			}
+		default:
+			if err == nil {
+				w.Header().Set("Content-Type", "application/json")
+				err = json.NewEncoder(w).Encode(a)
+			}
+		}
+		if err != nil {
+			status = s.refuse(w, template, err)
+		}
+		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "runner call", slog.String("method", r.Method), slog.String("route", template), slog.Int("status", status), slog.Duration("took", clock.Since(started)))
+	})
+}
+
+type noAnswer struct{}
+
+// send copies a body whose size is known; one that breaks off ends the connection,
+// so that nobody takes a part for the whole.
+func (s *server) send(w http.ResponseWriter, a stream) error {
+	defer func() { _ = a.body.Close() }()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(a.size, 10))
+	if _, err := io.Copy(w, a.body); err != nil {
+		s.Log.Error("an input broke off", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+var statuses = map[fault.Kind]int{
+	fault.Unknown: http.StatusServiceUnavailable, fault.Malformed: http.StatusBadRequest, fault.Unauthenticated: http.StatusUnauthorized,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Locked: http.StatusConflict,
+	fault.RecoveryHeld: http.StatusLocked, fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Invalid: http.StatusUnprocessableEntity,
+	fault.Exhausted: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable, fault.Internal: http.StatusInternalServerError,
+}
+
+func (s *server) refuse(w http.ResponseWriter, template string, err error) int {
+	status := statuses[fault.KindOf(err)]
+	problem := wire.Problem{Code: "internal", Detail: "The server failed; its log says more."}
+	var classified *fault.Error
+	if errors.As(err, &classified) && classified.Kind != fault.Internal {
+		problem = wire.Problem{Code: classified.Code, Detail: classified.Message}
+	} else {
+		s.Log.Error("a runner call failed", "route", template, "error", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(problem)
+	return status
+}
+
+const longestWait = 50 * time.Second
+
+// poll answers at once when there is work, else waits for a wake-up. A lost
+// wake-up costs at most recheck.
+func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
+	var in wire.Poll
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	if in.ProtocolVersion != wire.Version {
+		return nil, fault.New(fault.Invalid, "protocol_version", "This server speaks version %d of the runner protocol, and the runner version %d. Use the runner of the server's release.", wire.Version, in.ProtocolVersion)
+	}
+	const recheck = 5 * time.Second
+	wake, cancel := s.Wake.Wait(dispatch.Channel)
+	defer cancel()
+	deadline := time.NewTimer(min(time.Duration(max(in.WaitSeconds, 0))*time.Second, longestWait))
+	defer deadline.Stop()
+	hello := dispatch.RunnerHello{ID: ids.Runner(in.RunnerID), Name: in.RunnerName, TofuVersions: in.TofuVersions}
+	for {
+		runner, a, found, err := s.Runs.Poll(c.ctx(), group, hello)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return wire.Assignment{
+				RunnerID: string(runner), AttemptID: string(a.ID), RunID: string(a.RunID), Phase: string(a.Phase), ExpiresAt: *a.AssignmentExpiresAt,
+			}, nil
+		}
+		hello.ID = runner
+		select {
+		case <-wake:
+		case <-time.After(recheck):
+		case <-deadline.C:
+			return nil, nil
+		case <-c.ctx().Done():
+			return noAnswer{}, nil
+		}
+	}
+}
+
+func (s *server) ready(c *call, group accounts.RunnerGroup) (any, error) {
+	return nil, s.Runs.Ready(c.ctx(), group, ids.Runner(c.id()))
+}
+
+func (s *server) deregister(c *call, group accounts.RunnerGroup) (any, error) {
+	return nil, s.Runs.Deregister(c.ctx(), group, ids.Runner(c.id()))
+}
+
+func (s *server) accept(c *call, group accounts.RunnerGroup) (any, error) {
+	id, err := ids.Parse[ids.Attempt](c.id())
+	if err != nil {
+		return nil, err
+	}
+	var in wire.Accept
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	session, err := s.Runs.Accept(c.ctx(), group, id, ids.Runner(in.RunnerID), in.SandboxID, manifest)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Session{Token: session.Token, Manifest: session.Manifest, ManifestDigest: session.ManifestDigest, ExpiresAt: session.ExpiresAt}, nil
+}
+
+func (s *server) status(c *call, actor authz.Actor) (any, error) {
+	stop, err := s.Runs.Heartbeat(c.ctx(), actor)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Status{Stop: stop, NextPollSeconds: max(1, int(s.Runs.HeartbeatInterval()/time.Second))}, nil
+}
+
+func (s *server) input(c *call, actor authz.Actor) (any, error) {
+	if c.kind() == wire.KindVariables {
+		list, err := s.Runs.InputVariables(c.ctx(), actor)
+		if err != nil {
+			return nil, err
+		}
+		return variables(list), nil
+	}
+	body, object, err := s.Runs.Input(c.ctx(), actor, c.kind())
+	if err != nil {
+		return nil, err
+	}
+	return stream{body: body, size: object.Size}, nil
+}
+
+func (s *server) artifact(c *call, actor authz.Actor) (any, error) {
+	return nil, s.Runs.HandOver(c.ctx(), actor, c.kind(), c.r.Header.Get(wire.HeaderSHA256), c.r.Body)
+}
+
+func (s *server) logs(c *call, actor authz.Actor) (any, error) {
+	offset, err := strconv.ParseInt(c.r.Header.Get(wire.HeaderOffset), 10, 64)
+	if err != nil || offset < 0 {
+		return nil, fault.New(fault.Malformed, "malformed", "The header %s must be a byte position.", wire.HeaderOffset)
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, dispatch.MaxChunk))
+	if err != nil {
+		return nil, fault.New(fault.TooLarge, "chunk_too_large", "A piece of log may have at most %d bytes.", dispatch.MaxChunk).Because(err)
+	}
+	if err := checkDigest(data, c.r.Header.Get(wire.HeaderSHA256)); err != nil {
+		return nil, err
+	}
+	next, err := s.Runs.AppendLog(c.ctx(), actor, offset, data)
+	if fault.HasCode(err, "log_offset") {
+		return wire.LogPosition{Next: next}, nil // go on from where the server is
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wire.LogPosition{Next: next}, nil
+}
+
+func (s *server) applyStart(c *call, actor authz.Actor) (any, error) {
+	var in wire.ApplyStart
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	at, err := s.Runs.StartApply(c.ctx(), actor, in.ManifestDigest, in.SandboxID, in.TofuDigest)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ApplyStarted{StartedAt: at}, nil
+}
+
+func (s *server) stateConfirmation(c *call, actor authz.Actor) (any, error) {
+	var in wire.StateConfirmation
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	v, err := s.Runs.ConfirmState(c.ctx(), actor, in.SandboxID)
+	if err != nil {
+		return nil, err
+	}
+	return wire.StateConfirmed{StateVersionID: string(v.ID), SHA256: v.SHA256, Serial: v.Serial}, nil
+}
+
+// done takes the token of an attempt that may have ended already: a repeated report
+// after a lost answer must be answered too, when the session is closed.
+func (s *server) done(c *call) (any, error) {
+	id, err := s.Dispatch.AuthenticateEnded(c.ctx(), c.token())
+	if err != nil {
+		return nil, err
+	}
+	if string(id) != c.id() {
+		return nil, fault.Missing("attempt", c.id())
+	}
+	var in wire.Done
+	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	return nil, s.Runs.Done(c.ctx(), id, done(in))
+}

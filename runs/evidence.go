@@ -1,0 +1,28 @@
+package runs
+
+import (
+	"context"
+	"io"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+)
+
+// PlanJSON gives a plan as `tofu show -json` printed it, values included, so it
+// takes the right to read state. The caller closes the reader. NotFound until the
+// plan is stored.
+func (s *Service) PlanJSON(ctx context.Context, actor authz.Actor, id ids.Plan) (io.ReadCloser, error) {
+	d, err := s.ByPlan(ctx, actor, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := authz.Allow(actor, authz.StateRead, d.Object()); err != nil {
+		return nil, err
+	}
+	if d.PlanJSONObjectID == "" {
+		return nil, fault.New(fault.NotFound, "no_plan", "Plan %s is not finished, so it has no JSON form.", id)
+	}
+	body, _, err := s.objects.Open(ctx, d.OrganizationID, d.PlanJSONObjectID)
+	return body, err
+}

@@ -1,0 +1,131 @@
+package tfeapi
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/hashicorp/go-tfe"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/artifacts/storetest"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+// world is a whole server on a database of its own, with an organization "acme", its
+// owner ann and its member bob.
+type world struct {
+	*testing.T
+	deps     Deps
+	url      string
+	store    *storetest.Memory
+	ann, bob string // tokens
+	client   *tfe.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, db, store := t.Context(), testdb.New(t), storetest.NewMemory()
+	ring := testRing(t)
+	links, err := envelope.NewLinks(ctx, ring)
+	require.NoError(t, err)
+	objects := artifacts.New(db, store, ring)
+	who := accounts.New(db, objects)
+	spaces := workspaces.New(db, who, objects)
+	states := state.New(db, objects)
+	attempts := dispatch.New(db, objects, links)
+	engine := runs.New(db, objects, spaces, states, attempts, runs.Defaults())
+
+	server := httptest.NewUnstartedServer(nil)
+	w := &world{T: t, store: store, url: "http://" + server.Listener.Addr().String()}
+	w.deps = Deps{
+		Authenticate: who.Authenticate, Accounts: who, Workspaces: spaces, State: states, Runs: engine, Artifacts: objects, Links: links,
+		Healthy: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	server.Config.Handler = New(w.deps)
+	server.Start()
+	t.Cleanup(server.Close)
+
+	ann, annToken := w.user(ctx, "ann")
+	org, err := spaces.CreateOrganization(ctx, authz.System(), accounts.NewOrganization{Name: "acme", Email: "ops@acme.test"})
+	require.NoError(t, err)
+	require.NoError(t, who.AddMember(ctx, authz.System(), org.ID, ann, authz.Owner))
+	bob, bobToken := w.user(ctx, "bob")
+	require.NoError(t, who.AddMember(ctx, authz.System(), org.ID, bob, authz.Member))
+	w.ann, w.bob = annToken, bobToken
+	w.client = w.as(annToken)
+	return w
+}
+
+func testRing(t *testing.T) envelope.Keyring {
+	t.Helper()
+	path := t.TempDir() + "/keyring"
+	require.NoError(t, envelope.CreateKeyring(path))
+	ring, err := envelope.OpenKeyring(path)
+	require.NoError(t, err)
+	return ring
+}
+
+func (w *world) user(ctx context.Context, name string) (ids.User, string) {
+	w.Helper()
+	u, err := w.deps.Accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: name, Email: name + "@acme.test"})
+	require.NoError(w, err)
+	token, _, err := w.deps.Accounts.CreateUserToken(ctx, authz.System(), u.ID, "test", 0)
+	require.NoError(w, err)
+	return u.ID, token
+}
+
+// as is the real client with that token.
+func (w *world) as(token string) *tfe.Client {
+	w.Helper()
+	client, err := tfe.NewClient(&tfe.Config{Address: w.url, Token: token})
+	require.NoError(w, err)
+	return client
+}
+
+func (w *world) workspace(name string) *tfe.Workspace {
+	w.Helper()
+	ws, err := w.client.Workspaces.Create(w.Context(), "acme", tfe.WorkspaceCreateOptions{Name: &name})
+	require.NoError(w, err)
+	return ws
+}
+
+// runner makes a runner known, so that runs have an OpenTofu version to use.
+func (w *world) runner() accounts.RunnerGroup {
+	w.Helper()
+	token, _, err := w.deps.Accounts.CreateRunnerGroup(w.Context(), authz.System(), "", "local")
+	require.NoError(w, err)
+	group, err := w.deps.Accounts.RunnerGroupByToken(w.Context(), token)
+	require.NoError(w, err)
+	_, _, _, err = w.deps.Runs.Poll(w.Context(), group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{"1.12.6"}})
+	require.NoError(w, err)
+	return group
+}
+
+// configuration is a tar.gz with one file.
+func configuration(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	content := []byte(`resource "terraform_data" "x" {}`)
+	require.NoError(t, archive.WriteHeader(&tar.Header{Name: "main.tf", Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}))
+	_, err := archive.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
+	require.NoError(t, zipped.Close())
+	return out.Bytes()
+}
