@@ -140,11 +140,11 @@ select id from attempts where status = 'assigned' and assignment_expires_at <= c
 -- Running attempts that have not been heard of for too long, or whose authority has ended.
 select id from attempts
  where status = 'running' and (token_expires_at <= clock_timestamp()
-    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds else @apply_seconds end)::double precision))
+    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
  order by heartbeat_at limit @limit;
 
 -- name: StillSilent
 -- The same once more for one attempt, after its row was locked.
 select status = 'running' and (token_expires_at <= clock_timestamp()
-    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds else @apply_seconds end)::double precision))
+    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
   from attempts where id = @id;

@@ -55,9 +55,10 @@ type Status struct {
 // Held tells whether anybody holds the fence.
 func (s Status) Held() bool { return s.Holder.Kind != "" }
 
-// HeldBy tells whether this very holder does.
+// HeldBy tells whether this very holder does. Nobody holds a free fence, not even
+// a holder without a name.
 func (s Status) HeldBy(kind HolderKind, id string) bool {
-	return s.Holder.Kind == kind && s.Holder.ID == id
+	return s.Held() && s.Holder.Kind == kind && s.Holder.ID == id
 }
 
 // Token gives the token of the current holder.

@@ -46,23 +46,33 @@ func (r *runner) execute(work wire.Assignment) {
 		return
 	}
 	defer cancel()
-	defer a.remove()
+	done := wire.Done{Outcome: wire.OutcomeUnknown}
+	defer func() {
+		if done.Outcome != wire.OutcomeUnknown { // else a tofu may still work there
+			a.remove()
+		}
+	}()
 
 	beside, rest := context.WithCancel(a.end)
 	var helpers sync.WaitGroup
 	defer func() { rest(); helpers.Wait() }()
 	helpers.Go(func() { a.watch(beside) })
 	helpers.Go(func() { a.guard(beside, r.cfg.Interrupt) })
-	shipped := make(chan error, 1)
-	helpers.Go(func() { shipped <- a.ship(a.end) })
+	var shipped int64
+	shipping := make(chan error, 1)
+	helpers.Go(func() {
+		var err error
+		shipped, err = a.ship(a.end)
+		shipping <- err
+	})
 
-	done := a.run()
+	done = a.run()
 
 	a.log.close()
-	if err := <-shipped; err != nil {
+	if err := <-shipping; err != nil {
 		slog.Error("the log did not reach the server whole", "attempt", a.id, "error", err)
 	}
-	done.LogSize = a.log.final()
+	done.LogSize = shipped
 	err = a.server.do(a.end, request{method: http.MethodPost, path: withID(wire.PathDone, a.id), token: a.session.Token, body: jsonBody(done)}, nil)
 	if err != nil {
 		slog.Error("could not report the end of the attempt", "attempt", a.id, "outcome", done.Outcome, "error", err)
@@ -143,7 +153,7 @@ func (a *attempt) remove() {
 			return
 		}
 	}
-	if err := os.RemoveAll(a.sandbox.path); err != nil {
+	if err := removeSandbox(a.sandbox.path); err != nil {
 		slog.Error("could not remove the folder of an attempt", "folder", a.sandbox.path, "error", err)
 	}
 }

@@ -60,7 +60,7 @@ func (a *attempt) environment(own func(string) (string, bool), given []wire.Vari
 	if a.caFile != "" {
 		env["SSL_CERT_FILE"] = a.caFile
 	}
-	env["TMPDIR"] = a.sandbox.tmp()
+	env["TMPDIR"] = a.sandbox.tmp
 	env["TF_CLI_CONFIG_FILE"] = a.sandbox.cliConfig()
 	// With it the cloud block is a place for state only, and tofu works here (NC-24).
 	// TFC_RUN_ID stays unset: with it, import blocks would want a TFC agent.

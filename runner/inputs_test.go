@@ -2,8 +2,10 @@ package runner
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -196,19 +198,64 @@ func TestStateGoesToTheServer(t *testing.T) {
 
 func TestCLIConfig(t *testing.T) {
 	t.Parallel()
-	f := newFakeServer(t, wire.Manifest{}, nil)
 	box, err := newSandbox(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, box.writeCLIConfig("localhost:8443", f.web.URL, attemptToken, `/mirror with "quotes"`))
+	require.NoError(t, box.writeCLIConfig("localhost:8443", "https://localhost:8443", attemptToken, `/mirror with "quotes" [and] *`))
 	text, err := os.ReadFile(box.cliConfig())
 	require.NoError(t, err)
-	assert.Contains(t, string(text), `path = "/mirror with \"quotes\""`)
+	assert.Contains(t, string(text), `path = "/mirror with \"quotes\" [and] *"`)
 	info, err := os.Stat(box.cliConfig())
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode())
 	info, err = os.Stat(box.path)
 	require.NoError(t, err)
 	assert.Equal(t, os.ModeDir|0o700, info.Mode())
+}
+
+// Providers make sockets in TMPDIR, whose paths the kernel keeps short.
+func TestTmpIsShort(t *testing.T) {
+	t.Parallel()
+	for _, parent := range []string{filepath.Join(t.TempDir(), strings.Repeat("long", 25)), mustTemp(t)} {
+		require.NoError(t, os.MkdirAll(parent, 0o700))
+		box, err := newSandbox(parent)
+		require.NoError(t, err)
+		socket, err := net.Listen("unix", filepath.Join(box.tmp, "plugin4294967295"))
+		require.NoError(t, err)
+		require.NoError(t, socket.Close())
+		require.NoError(t, removeSandbox(box.path))
+		assert.NoDirExists(t, box.path)
+		assert.NoDirExists(t, box.tmp)
+	}
+}
+
+// mustTemp makes a folder with a short name.
+func mustTemp(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "hf")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// A provider of the mirror is installed without asking its registry, which does not exist.
+func TestProviderMirror(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": `
+terraform {
+  required_providers {
+    fake = { source = "registry.invalid/x/fake" }
+  }
+}
+resource "fake_thing" "a" {}
+`})
+	cfg := f.config()
+	cfg.ProviderMirror = filepath.Join(t.TempDir(), "mirror [1]")
+	dir := filepath.Join(cfg.ProviderMirror, "registry.invalid/x/fake/1.2.3", platform)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "terraform-provider-fake_v1.2.3"), []byte("#!/bin/false\n"), 0o700))
+	start(t, cfg)
+	done := f.await()
+	assert.Contains(t, f.logText(), "Installed registry.invalid/x/fake v1.2.3")
+	assert.Equal(t, "tofu plan ended with exit code 1; the log says why.", done.Message, "it is no provider, but it was installed")
 }
 
 // The apply uses the lock file of the plan, not that of the configuration, and does not change it.

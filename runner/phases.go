@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/holdfast-run/holdfast/archive"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 )
 
@@ -188,12 +189,12 @@ func (a *attempt) unpackConfiguration() error {
 	if err := a.download(a.working, wire.KindConfiguration, path); err != nil {
 		return err
 	}
-	archive, err := os.Open(path)
+	packed, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = archive.Close() }()
-	if err := unpack(archive, a.sandbox.config(), configurationLimits); err != nil {
+	defer func() { _ = packed.Close() }()
+	if err := archive.Unpack(packed, a.sandbox.config()); err != nil {
 		return err
 	}
 	return os.Remove(path)

@@ -117,6 +117,9 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 		limit: pollWait + 20*time.Second,
 	}, func(resp *http.Response) error {
 		if resp.StatusCode == http.StatusNoContent {
+			if id := resp.Header.Get(wire.HeaderRunner); id != "" {
+				r.id = id
+			}
 			return nil
 		}
 		work = new(wire.Assignment)
@@ -208,7 +211,7 @@ func (f folder) clear() error {
 			slog.Error("a state that could not be published is still in the folder of its attempt; the folder stays", "folder", dir)
 			continue
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		if err := removeSandbox(dir); err != nil {
 			return err
 		}
 	}
@@ -225,7 +228,9 @@ func (f folder) keep(path, name string) error {
 	return os.Chmod(place, 0o600)
 }
 
-func (f folder) keptState(name string) string { return filepath.Join(f.errored(), name+".tfstate") }
+func (f folder) keptState(name string) string {
+	return filepath.Join(f.errored(), filepath.Base(name)+".tfstate")
+}
 
 // binary is the tofu that this runner executes.
 type binary struct {

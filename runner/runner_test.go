@@ -385,6 +385,24 @@ func TestServerLosesLog(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(f.logText(), "Plan: 1 to add"))
 }
 
+// A log that the server takes only in part does not keep the end from being reported.
+func TestLogNotTaken(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": cloudConfig})
+	f.override = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/logs") || r.Header.Get(wire.HeaderOffset) == "0" {
+			return false
+		}
+		problem(w, 413, "log_too_large", "enough")
+		return true
+	}
+	start(t, f.config())
+	done := f.await()
+	assert.Equal(t, wire.OutcomeFinished, done.Outcome)
+	assert.Positive(t, done.LogSize)
+	assert.EqualValues(t, len(f.logText()), done.LogSize, "what the server has")
+}
+
 const slowConfig = `
 resource "terraform_data" "first" { input = 1 }
 resource "terraform_data" "slow" {
@@ -429,12 +447,30 @@ resource "terraform_data" "leaves_a_process" {
 	assert.Equal(t, noExitCode, done.ExitCode)
 	assert.True(t, done.TofuStarted)
 	assert.Contains(t, done.Message, "3 seconds")
-	pid, err := os.ReadFile(mark)
+	assertGone(t, mark)
+}
+
+// Also what a provisioner leaves behind ends with tofu.
+func TestNothingGoesOn(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "pid")
+	f, _ := applyOf(t, wire.Manifest{}, map[string]string{"main.tf": `
+resource "terraform_data" "leaves_a_process" {
+  provisioner "local-exec" { command = "sleep 1000 >/dev/null 2>&1 & echo $! > ` + mark + `" }
+}`}, func(*fakeServer) {})
+	assert.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	assertGone(t, mark)
+}
+
+// assertGone waits for the end of the process whose number is in a file.
+func assertGone(t *testing.T, file string) {
+	t.Helper()
+	pid, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ")
-	}, 5*time.Second, 10*time.Millisecond, "the process that the provisioner left is gone")
+	}, 5*time.Second, 10*time.Millisecond, "the process is gone")
 }
 
 // The end of the context lets the attempt go on; the interrupt does not.

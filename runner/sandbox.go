@@ -23,22 +23,49 @@ type sandbox struct {
 	id   string // its name; random, so that no two attempts share one
 	path string
 	work string // where tofu runs: the configuration's working directory
+	tmp  string // TMPDIR of tofu
 }
+
+// longestTmp is how long the path of TMPDIR may be: tofu and its providers make
+// sockets there, and the path of a socket ends at about a hundred bytes.
+const longestTmp = 80
 
 // newSandbox makes the folder, for the runner's user alone.
 func newSandbox(parent string) (sandbox, error) {
 	id := "sbx-" + rand.Text()
 	s := sandbox{id: id, path: filepath.Join(parent, id)}
-	for _, dir := range []string{s.path, s.config(), s.tmp()} {
+	for _, dir := range []string{s.path, s.config()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return sandbox{}, err
 		}
 	}
-	return s, nil
+	s.tmp = filepath.Join(s.path, "tmp")
+	if len(s.tmp) <= longestTmp {
+		return s, os.Mkdir(s.tmp, 0o700)
+	}
+	short, err := os.MkdirTemp("", tmpPrefix)
+	if err != nil {
+		return sandbox{}, err
+	}
+	err = os.Symlink(short, s.tmp) // for whoever removes the sandbox
+	s.tmp = short
+	return s, err
+}
+
+const tmpPrefix = "holdfast-runner-"
+
+// removeSandbox deletes a sandbox, also one of a runner that is gone.
+func removeSandbox(path string) error {
+	if short, err := os.Readlink(filepath.Join(path, "tmp")); err == nil &&
+		filepath.Dir(short) == filepath.Clean(os.TempDir()) && strings.HasPrefix(filepath.Base(short), tmpPrefix) {
+		if err := os.RemoveAll(short); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(path)
 }
 
 func (s sandbox) config() string       { return filepath.Join(s.path, "config") }
-func (s sandbox) tmp() string          { return filepath.Join(s.path, "tmp") }
 func (s sandbox) cliConfig() string    { return filepath.Join(s.path, "tofu.rc") }
 func (s sandbox) plan() string         { return filepath.Join(s.path, "plan") }
 func (s sandbox) planJSON() string     { return filepath.Join(s.path, "plan.json") }
@@ -87,10 +114,27 @@ func (s sandbox) writeCLIConfig(host, address, token, mirror string) error {
 	}
 	b.WriteString("  }\n}\n")
 	if mirror != "" {
-		fmt.Fprintf(&b, "\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n  direct {}\n}\n", q(mirror))
+		// What the mirror has comes from there alone: tofu would ask the registry for more
+		// versions, and fail where it cannot be reached.
+		has, err := filepath.Glob(filepath.Join(globQuoter.Replace(mirror), "*", "*", "*")) // HOST/NAMESPACE/TYPE
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(has))
+		for i, dir := range has {
+			name, err := filepath.Rel(mirror, dir)
+			if err != nil {
+				return err
+			}
+			names[i] = q(filepath.ToSlash(name))
+		}
+		fmt.Fprintf(&b, "\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n",
+			q(mirror), strings.Join(names, ", "))
 	}
 	return os.WriteFile(s.cliConfig(), []byte(b.String()), 0o600)
 }
+
+var globQuoter = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "\\", "\\\\")
 
 // writeOverride writes the override file that puts this server's workspace in the
 // place of whatever cloud, remote or other backend block the configuration has.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,36 +18,44 @@ import (
 const (
 	chunkSize  = 64 << 10
 	chunkDelay = 200 * time.Millisecond // how old a piece of the log may get before it is sent
+	mostFutile = 50                     // answers without progress, in a row, to the end of a log
 )
 
 // ship sends the log, beside the run, until all of it is at the server after the
-// spool was closed. It gives up when ctx ends, or when the log is closed and the
-// server refuses it for good: nothing will change that.
-func (a *attempt) ship(ctx context.Context) error {
+// spool was closed, and gives how much of it the server has. It gives up when ctx
+// ends, or when the log is closed and the server takes no more of it: nothing will
+// change that.
+func (a *attempt) ship(ctx context.Context) (offset int64, err error) {
 	buf := make([]byte, chunkSize)
-	for offset := int64(0); ; {
+	for futile := 0; ; {
 		n, last := a.gather(ctx, offset, buf)
 		if n == 0 && last {
-			return nil
+			return offset, nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return offset, ctx.Err()
 		}
-		next, err := a.sendChunk(ctx, offset, buf[:n])
-		switch {
-		case err == nil && next > offset:
-			offset = next
+		before := offset
+		offset, err = a.sendChunk(ctx, offset, buf[:n])
+		if err == nil && offset > before {
+			futile = 0
 			continue
-		case err == nil:
-			offset = next // the server has less than it said before
-		case ctx.Err() != nil:
-			return err
-		case refused(err) && a.log.isClosed():
-			return err
-		default:
-			slog.Warn("the log was refused, will be tried again", "attempt", a.id, "error", err)
 		}
-		a.pauseShipping(ctx)
+		if err == nil { // the server has less than it said before, or took nothing
+			err = errors.New("the server took nothing")
+		}
+		if ctx.Err() != nil {
+			return offset, err
+		}
+		if a.log.isClosed() {
+			if futile++; refused(err) || futile == mostFutile {
+				return offset, err
+			}
+			pause(ctx, firstDelay)
+			continue
+		}
+		slog.Warn("a piece of log was not taken, will be sent again", "attempt", a.id, "error", err)
+		pause(ctx, time.Second)
 	}
 }
 
@@ -70,15 +79,6 @@ func (a *attempt) gather(ctx context.Context, offset int64, buf []byte) (n int, 
 			}
 			timer.Reset(chunkDelay)
 		}
-	}
-}
-
-// pauseShipping waits before the next try, shorter once everything waits for it.
-func (a *attempt) pauseShipping(ctx context.Context) {
-	if a.log.isClosed() {
-		pause(ctx, firstDelay)
-	} else {
-		pause(ctx, time.Second)
 	}
 }
 

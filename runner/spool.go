@@ -124,13 +124,6 @@ func (s *spool) read(offset int64, buf []byte) (n int, last bool) {
 // size is the length of the log as shipped; it is final once the spool is closed.
 func (s *spool) size() int64 { return s.head + int64(len(s.ending)) }
 
-// final gives the length of a closed log.
-func (s *spool) final() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size()
-}
-
 func (s *spool) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func TestSpoolWithinLimit(t *testing.T) {
 		whole, last := drain(s, 0)
 		assert.True(t, last)
 		assert.Equal(t, string(text), string(whole), size)
-		assert.EqualValues(t, size, s.final())
+		assert.EqualValues(t, size, s.size())
 	}
 }
 
@@ -96,7 +96,7 @@ func TestSpoolWithoutDisk(t *testing.T) {
 	assert.Contains(t, string(whole), "bytes left out")
 	assert.True(t, strings.HasSuffix(string(whole), "the end"))
 	lost, _ := drain(s, 0)
-	assert.EqualValues(t, s.final(), len(lost), "offsets stay")
+	assert.EqualValues(t, s.size(), len(lost), "offsets stay")
 }
 
 func TestSpoolDelimiters(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	findEvery   = 5 * time.Millisecond // how often a tofu that is about to start is looked for
+	lookEvery   = 5 * time.Millisecond // how often a tofu that was just started is looked for
 	afterKill   = 10 * time.Second     // how long a killed tofu may take to be gone
 	noExitCode  = -1                   // tofu did not run, or ended by a signal
 	planChanges = 2                    // exit code of `plan -detailed-exitcode` when there are changes
@@ -134,44 +134,54 @@ func (t *tofu) command(args ...string) error {
 }
 
 // supervise waits for a call that runs tofu. When the attempt is to stop, tofu is
-// interrupted, and after the grace it is killed with all that it started.
+// interrupted, and after the grace it is killed with all that it started. What a
+// provisioner left running is killed in any case.
 //
-// terraform-exec would do the first when its context ends, but then it does not tell
-// how tofu ended, and it knows no process group. So its context never ends.
+// terraform-exec would interrupt when its context ends, but then it does not tell how
+// tofu ended, and it knows no process group. So its context never ends.
 func (t *tofu) supervise(call func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-t.stop.wanted:
-	}
 
-	deadline := time.NewTimer(t.grace)
-	defer deadline.Stop()
-	find := time.NewTicker(findEvery)
-	defer find.Stop()
-	pid, killing := 0, false
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	var (
+		pid         int // of tofu, once it was found
+		wanted      = t.stop.wanted
+		deadline    <-chan time.Time
+		interrupted bool
+		killing     bool
+	)
 	for {
 		select {
 		case err := <-ended:
+			if pid != 0 {
+				_ = syscall.Kill(-pid, syscall.SIGKILL)
+			}
 			return err
-		case <-find.C:
-			if pid == 0 { // it may not have started yet
-				if pid = leaderIn(t.dir); pid != 0 {
-					// To tofu alone: it stops its providers itself.
-					_ = syscall.Kill(pid, syscall.SIGINT)
-				}
-			}
-			if pid != 0 && killing {
-				killGroup(pid)
-			}
-		case <-deadline.C:
+		case <-wanted:
+			wanted, deadline = nil, time.After(t.grace)
+			look.Reset(lookEvery)
+		case <-deadline:
 			if killing {
 				return errLost
 			}
-			killing = true
-			deadline.Reset(afterKill)
+			killing, deadline = true, time.After(afterKill)
+			look.Reset(lookEvery)
+		case <-look.C:
+			if pid == 0 {
+				pid = leaderIn(t.dir) // it may not have started yet
+			}
+			switch stopping := wanted == nil; {
+			case pid == 0:
+			case killing:
+				killGroup(pid)
+			case stopping && !interrupted:
+				// To tofu alone: it stops its providers itself.
+				interrupted = syscall.Kill(pid, syscall.SIGINT) == nil
+			default:
+				look.Stop()
+			}
 		}
 	}
 }

@@ -205,6 +205,7 @@ func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
 		case <-wake:
 		case <-time.After(recheck):
 		case <-deadline.C:
+			c.w.Header().Set(wire.HeaderRunner, string(runner))
 			return nil, nil
 		case <-c.ctx().Done():
 			return noAnswer{}, nil

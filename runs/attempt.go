@@ -218,6 +218,11 @@ func (s *Service) HandOver(ctx context.Context, actor authz.Actor, kind artifact
 	if !ok || actor.Phase != authz.Plan {
 		return fault.Missing("artifact kind", string(kind))
 	}
+	if kind == artifacts.KindPlan {
+		if err := s.mayHandOverPlan(ctx, actor.Run); err != nil {
+			return err
+		}
+	}
 	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: actor.Organization, Workspace: actor.Workspace, Kind: kind, Run: actor.Run, Epoch: actor.Epoch}, body, limit)
 	if err != nil {
 		return err
@@ -231,6 +236,17 @@ func (s *Service) HandOver(ctx context.Context, actor authz.Actor, kind artifact
 			return err
 		}
 		return dispatch.HandOver(ctx, tx, a, string(kind), object)
+	})
+}
+
+// mayHandOverPlan refuses what could be applied where nothing is to be (OP-05).
+func (s *Service) mayHandOverPlan(ctx context.Context, run ids.Run) error {
+	return postgres.InSnapshot(ctx, s.db, "runs.may-hand-over", func(tx postgres.Tx) error {
+		r, err := load(ctx, tx, run)
+		if err == nil && r.PlanOnly {
+			err = fault.New(fault.Conflict, "plan_only", "%s only plans, so its plan file is not kept.", run)
+		}
+		return err
 	})
 }
 

@@ -149,7 +149,7 @@ func (s *Service) storeConfiguration(ctx context.Context, c Configuration, body 
 		checked <- err
 	}()
 	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: c.OrganizationID, Workspace: c.WorkspaceID, Kind: artifacts.KindConfiguration}, io.TeeReader(body, pw), s.settings.LaunchLimit)
-	_ = pw.CloseWithError(errors.Join(err, io.EOF))
+	_ = pw.CloseWithError(err) // nil closes with io.EOF
 	if checkErr := <-checked; err == nil {
 		err = checkErr
 	}

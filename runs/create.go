@@ -20,7 +20,7 @@ import (
 )
 
 // NewRun is what a client asks for. AutoApply nil means: as the workspace is set.
-// Configuration empty means: the workspace's newest uploaded one.
+// Configuration empty means: the workspace's newest uploaded one that is not speculative.
 type NewRun struct {
 	Workspace       ids.Workspace
 	Configuration   ids.ConfigurationVersion
@@ -45,14 +45,15 @@ type NewRun struct {
 // TooLarge "artifact_too_large" naming the three sizes.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d Detail, created bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.create", func(tx postgres.Tx) error {
-		w, err := workspaces.Allowed(ctx, tx, actor, authz.RunQueue, n.Workspace)
+		created = false
+		if _, err := workspaces.Allowed(ctx, tx, actor, authz.RunQueue, n.Workspace); err != nil {
+			return err
+		}
+		status, err := fence.Lock(ctx, tx, n.Workspace)
 		if err != nil {
 			return err
 		}
-		if err := s.allowAutoApply(actor, w, &n); err != nil {
-			return err
-		}
-		status, err := fence.Lock(ctx, tx, w.ID)
+		w, err := workspaces.Load(ctx, tx, n.Workspace) // it may have been deleted while the fence was waited for
 		if err != nil {
 			return err
 		}
@@ -64,6 +65,9 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d De
 			return err
 		}
 		n.PlanOnly = n.PlanOnly || c.Speculative
+		if n.AutoApply, err = settleAutoApply(actor, w, n); err != nil {
+			return err
+		}
 		r, err := s.replayed(ctx, tx, actor, n, c)
 		if err == nil && r.ID == "" {
 			created = true
@@ -81,34 +85,32 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d De
 	return d, created, err
 }
 
-// allowAutoApply settles whether the run applies by itself, which is the requester's
-// own decision and so needs the right to apply (amendment 22).
-func (s *Service) allowAutoApply(actor authz.Actor, w workspaces.Workspace, n *NewRun) error {
+// settleAutoApply tells whether the run applies by itself, which is the requester's
+// own decision and so needs the right to apply (amendment 22). What the workspace is
+// set to counts only where it makes sense: not for a plan-only run or a saved plan.
+func settleAutoApply(actor authz.Actor, w workspaces.Workspace, n NewRun) (*bool, error) {
 	asked := n.AutoApply != nil && *n.AutoApply
-	auto := asked || (n.AutoApply == nil && w.AutoApply)
-	if auto {
+	if asked {
 		if err := authz.Allow(actor, authz.RunApply, workspaces.Object(w)); err != nil {
-			if asked {
-				return err
-			}
-			auto = false
+			return nil, err
 		}
 	}
-	n.AutoApply = &auto
-	return nil
+	auto := asked || (n.AutoApply == nil && w.AutoApply && !n.SavePlan && authz.Can(actor, authz.RunApply, workspaces.Object(w)))
+	auto = auto && !n.PlanOnly
+	return &auto, nil
 }
 
 // capture fixes the configuration version that a run uses.
 func (s *Service) capture(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, id ids.ConfigurationVersion) (Configuration, error) {
 	if id == "" {
-		newest, err := postgres.All[Configuration](ctx, tx, Queries.Get("ConfigurationList"), postgres.Args{"workspace_id": w.ID, "limit": 1, "offset": 0})
+		var err error
+		id, err = postgres.Value[ids.ConfigurationVersion](ctx, tx, Queries.Get("ConfigurationNewest"), postgres.Args{"workspace_id": w.ID})
+		if postgres.NoRow(err) {
+			return Configuration{}, fault.New(fault.Invalid, "no_configuration", "Workspace %q has no uploaded configuration version yet. Upload one first.", w.Name).At("/data/relationships/configuration-version")
+		}
 		if err != nil {
-			return Configuration{}, err
+			return Configuration{}, fmt.Errorf("find the newest configuration version: %w", err)
 		}
-		if len(newest) == 0 {
-			return Configuration{}, fault.New(fault.Invalid, "no_configuration", "Workspace %q has no configuration version yet. Upload one first.", w.Name).At("/data/relationships/configuration-version")
-		}
-		id = newest[0].ID
 	}
 	c, err := loadConfiguration(ctx, tx, id)
 	if fault.Is(err, fault.NotFound) || (err == nil && c.WorkspaceID != w.ID) {
@@ -191,7 +193,7 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	_, err = postgres.Exec(ctx, tx, Queries.Get("RunInsert"), postgres.Args{
 		"id": id, "plan_id": ids.New[ids.Plan](), "apply_id": ids.New[ids.Apply](), "organization_id": w.Organization, "workspace_id": w.ID,
 		"message": n.Message, "source": n.Source, "created_by": actor.User, "plan_only": n.PlanOnly, "save_plan": n.SavePlan, "is_destroy": n.IsDestroy,
-		"refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply && !n.PlanOnly, "allow_empty_apply": n.AllowEmptyApply,
+		"refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply, "allow_empty_apply": n.AllowEmptyApply,
 		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
 		"terraform_version": exact, "working_directory": w.WorkingDirectory, "run_variables_sealed": given, "variables_sealed": snapshot,
 	})
@@ -208,8 +210,8 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	switch {
 	case unavailable != "":
 		err = step(ctx, tx, &r, move{To: PlanFailed, Actor: authz.System(), Reason: "tofu_version_unavailable", Message: unavailable})
-	case r.PlanOnly:
-		err = admit(ctx, tx, r, nil) // never locks, never waits (QP-04)
+	case r.PlanOnly || r.SavePlan:
+		err = admit(ctx, tx, r, nil) // it never waits, and it plans without a lock (QP-04)
 	default:
 		err = PromoteNext(ctx, tx, w.ID)
 	}

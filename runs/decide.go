@@ -16,15 +16,16 @@ import (
 
 // Confirm approves a finished plan and asks for its apply (AR-07). The approval
 // covers the digests as they stand now.
-// Errors: Conflict "invalid_transition" when there is nothing to confirm, and
-// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14).
+// Errors: Conflict "invalid_transition" when there is nothing to confirm, and Conflict
+// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14); Locked and
+// RecoveryHeld for a saved plan, which takes the workspace only now.
 func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
 	return s.decide(ctx, "runs.confirm", actor, id, func(tx postgres.Tx, r *Run) error {
 		return s.approve(ctx, tx, r, actor, approvals.Native, comment)
 	})
 }
 
-// Discard rejects a finished plan. Errors are those of Confirm.
+// Discard rejects a finished plan. Its Conflicts are those of Confirm.
 func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
 	return s.decide(ctx, "runs.discard", actor, id, func(tx postgres.Tx, r *Run) error {
 		binding, err := s.binding(ctx, tx, *r)
@@ -115,6 +116,11 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 	if err != nil {
 		return err
 	}
+	if r.FenceEpoch == nil {
+		if err := takeFence(ctx, tx, *r); err != nil {
+			return err
+		}
+	}
 	if *r, err = load(ctx, tx, r.ID); err != nil {
 		return err
 	}
@@ -135,7 +141,7 @@ func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) erro
 		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
 	}
 	_, err = dispatch.Create(ctx, tx, dispatch.NewAttempt{
-		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Apply, Epoch: r.FenceEpoch, TofuVersion: r.PlanTofuVersion,
+		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Apply, Epoch: r.FenceEpoch, TofuVersion: r.TerraformVersion,
 	})
 	if err != nil {
 		return err

@@ -150,9 +150,7 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 	if objects[artifacts.KindPlanJSON] == "" {
 		return string(artifacts.KindPlanJSON), nil
 	}
-	if r.PlanOnly {
-		objects[artifacts.KindPlan] = "" // nothing that could be applied (OP-05)
-	} else if objects[artifacts.KindPlan] == "" {
+	if !r.PlanOnly && objects[artifacts.KindPlan] == "" {
 		return string(artifacts.KindPlan), nil
 	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("PlanEvidence"), postgres.Args{
@@ -233,7 +231,7 @@ func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispa
 	case OutcomeFinished:
 		return s.succeed(ctx, tx, r, a, d)
 	case OutcomeErrored:
-		trace, err := s.trace(ctx, tx, *r, d)
+		trace, err := s.trace(ctx, tx, *r, a, d.ErroredState)
 		if err != nil {
 			return err
 		}
@@ -256,34 +254,61 @@ func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispa
 func join(a, b string) string { return strings.TrimSpace(a + " " + b) }
 
 // neverStarted ends an apply whose authority was never redeemed: nothing can have
-// been written, unless the runner says that it started tofu all the same.
+// been written, unless the runner, or what it sent, says otherwise. Where it was
+// refused because a fact had moved, that is the run's end (G-39).
 func (s *Service) neverStarted(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
-	if d.Outcome == OutcomeCanceled && r.CancelRequestedAt != nil && !d.TofuStarted {
-		return step(ctx, tx, r, move{To: Canceled, Actor: runnerActor(a), Message: d.Message})
+	now, err := s.facts(ctx, tx, *r)
+	if err != nil {
+		return err
 	}
-	return step(ctx, tx, r, move{To: ApplyFailed, Actor: runnerActor(a), Reason: "apply_not_started", Message: d.Message, Hold: d.TofuStarted})
+	stale := approvals.Check(ctx, tx, r.ID, now)
+	if stale != nil && !fault.HasCode(stale, "APPROVAL_BINDING_STALE") {
+		return stale
+	}
+	announced, err := announcements(ctx, tx, a)
+	if err != nil {
+		return err
+	}
+	m := move{To: ApplyFailed, Actor: runnerActor(a), Reason: "apply_not_started", Message: d.Message}
+	switch {
+	case d.TofuStarted || d.ErroredState || announced > 0:
+		m.Reason, m.Message, m.Hold = "apply_unauthorized", "The runner started tofu without authority, so the workspace is held until an operator has looked at it.", true
+	case r.CancelRequestedAt != nil:
+		m.To, m.Reason = Canceled, ""
+	case stale != nil:
+		m.To, m.Reason, m.Message = Canceled, "APPROVAL_BINDING_STALE", stale.Error()
+	}
+	return step(ctx, tx, r, m)
 }
 
-// trace says in words what a failed apply left behind that needs an operator; ""
-// means: nothing was published, nothing is being uploaded, nothing waits in a file.
-func (s *Service) trace(ctx context.Context, tx postgres.Tx, r Run, d Done) (string, error) {
+// trace says in words what an apply left behind that needs an operator; "" means:
+// nothing was published, sent or is being uploaded, and nothing waits in a file.
+func (s *Service) trace(ctx context.Context, tx postgres.Tx, r Run, a dispatch.Attempt, erroredState bool) (string, error) {
 	current, err := state.CurrentID(ctx, tx, r.WorkspaceID)
 	if err != nil {
 		return "", err
 	}
-	open, err := state.OpenUploads(ctx, tx, r.WorkspaceID, *r.FenceEpoch)
+	announced, err := announcements(ctx, tx, a)
 	if err != nil {
 		return "", err
 	}
+	var left string
 	switch {
 	case current != r.PredecessorVersionID:
-		return "The failed apply has published state, so the workspace is held until an operator has looked at it.", nil
-	case open > 0:
-		return "The failed apply has an unfinished state upload, so the workspace is held until an operator has looked at it.", nil
-	case d.ErroredState:
-		return "The failed apply left state that it could not publish (errored.tfstate on the runner), so the workspace is held until an operator has looked at it.", nil
+		left = "has published state"
+	case announced > 0:
+		left = "has begun to send state that did not become current"
+	case erroredState:
+		left = "left state that it could not publish (errored.tfstate on the runner)"
+	default:
+		return "", nil
 	}
-	return "", nil
+	return "The failed apply " + left + ", so the workspace is held until an operator has looked at it.", nil
+}
+
+// announcements counts the state versions that an attempt announced.
+func announcements(ctx context.Context, tx postgres.Tx, a dispatch.Attempt) (int, error) {
+	return postgres.Value[int](ctx, tx, Queries.Get("Announced"), postgres.Args{"attempt_id": a.ID})
 }
 
 // succeed commits a run whose state is proved once more in this transaction

@@ -82,8 +82,9 @@ func (r Run) phaseEnded(phase authz.Phase) bool {
 	return phase == authz.Plan && r.PlanFinishedAt != nil
 }
 
-// endedIn tells in which phase an ended run ended.
+// endedIn tells in which phase an ended run ended. A finished plan's log has been
+// final since then, so what happened later is said in the apply's.
 func (r Run) endedIn(phase authz.Phase) bool {
-	inApply := r.ConfirmedAt != nil
+	inApply := r.PlanFinishedAt != nil
 	return r.DurableStatus.Final() && inApply == (phase == authz.Apply)
 }

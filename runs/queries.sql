@@ -27,6 +27,11 @@ select id, organization_id, workspace_id, status, error, auto_queue_runs, specul
     coalesce(created_by, '') as created_by, created_at, uploaded_at
   from configuration_versions where workspace_id = @workspace_id order by created_at desc, id limit @limit offset @offset;
 
+-- name: ConfigurationNewest
+select id from configuration_versions
+ where workspace_id = @workspace_id and status = 'uploaded' and not speculative
+ order by created_at desc, id limit 1;
+
 -- name: ConfigurationCount
 select count(*) from configuration_versions where workspace_id = @workspace_id;
 
@@ -91,7 +96,7 @@ select {RunColumns}
 
 -- name: CurrentRun
 -- The run a workspace shows as current: the last one that got the workspace.
-select coalesce((select id from runs where workspace_id = @workspace_id and admitted_at is not null and not plan_only order by admitted_at desc, queue_seq desc limit 1), '');
+select coalesce((select id from runs where workspace_id = @workspace_id and fence_epoch is not null order by fence_epoch desc limit 1), '');
 
 -- name: StepRun
 update runs
@@ -115,6 +120,11 @@ select id from runs
 -- name: Admit
 update runs set predecessor_version_id = nullif(@predecessor_version_id::text, ''), admitted_at = clock_timestamp(), fence_epoch = @fence_epoch
  where id = @id and durable_status = 'queued' and admitted_at is null;
+
+-- name: FenceTaken
+-- The fence of a run that was admitted without one, or that had lost its own.
+update runs set fence_epoch = @fence_epoch
+ where id = @id and admitted_at is not null and fence_released_at is null and fence_epoch is distinct from @fence_epoch;
 
 -- name: FenceReleased
 update runs set fence_released_at = clock_timestamp() where id = @id and fence_epoch is not null and fence_released_at is null;
@@ -166,6 +176,13 @@ select id from runs where durable_status = 'awaiting_approval' and confirmed_at 
 
 -- name: ApprovalExpired
 select durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() from runs where id = @id;
+
+-- name: ApplyingRun
+select coalesce((select id from runs where workspace_id = @workspace_id and durable_status = 'applying' limit 1), '');
+
+-- name: Announced
+-- The state versions that an attempt announced, whatever became of them.
+select count(*) from state_versions where attempt_id = @attempt_id;
 
 -- name: WaitingWorkspaces
 -- Free workspaces with a waiting head: none, unless something was left undone.

@@ -129,7 +129,7 @@ func (r Run) Object() authz.Object {
 func (r Run) Occupies() bool { return r.FenceEpoch != nil && r.FenceReleasedAt == nil }
 
 func (r Run) token() fence.Token {
-	return fence.Token{Workspace: r.WorkspaceID, Epoch: *r.FenceEpoch, Holder: fence.Holder{Kind: fence.Run, ID: string(r.ID)}}
+	return fence.Token{Workspace: r.WorkspaceID, Epoch: *r.FenceEpoch, Holder: holder(r.ID)}
 }
 
 // Variable is one value a run was given.

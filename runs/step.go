@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
@@ -62,23 +63,61 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 }
 
 func settleFence(ctx context.Context, tx postgres.Tx, r Run, t Transition, m move) error {
-	if !r.Occupies() {
+	if !r.Occupies() || t.Effect == Keeps {
 		return nil
 	}
+	hold := t.Effect == Holds || (t.Effect == Either && m.Hold)
+	lost, err := lostFence(ctx, tx, &r, hold)
 	switch {
-	case t.Effect == Keeps:
-		return nil
-	case t.Effect == Holds || (t.Effect == Either && m.Hold):
-		return fence.HoldForRecovery(ctx, tx, r.token(), fmt.Sprintf("%s ended as %s", r.ID, t.To))
-	}
-	if err := fence.Release(ctx, tx, r.token()); err != nil {
+	case err != nil:
 		return err
+	case hold && !lost:
+		return fence.HoldForRecovery(ctx, tx, r.token(), fmt.Sprintf("%s ended as %s", r.ID, t.To))
+	case !lost:
+		if err := fence.Release(ctx, tx, r.token()); err != nil {
+			return err
+		}
 	}
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("FenceReleased"), postgres.Args{"id": r.ID}); err != nil {
 		return err
 	}
 	return PromoteNext(ctx, tx, r.WorkspaceID)
 }
+
+// lostFence tells whether the run's fence was taken from it. No operation does this
+// to a run that goes on, but somebody with access to the database can, and the run
+// must end all the same. A free workspace is taken again when it is to be held.
+func lostFence(ctx context.Context, tx postgres.Tx, r *Run, hold bool) (bool, error) {
+	status, err := fence.Lock(ctx, tx, r.WorkspaceID)
+	if err != nil || (status.Epoch == *r.FenceEpoch && status.HeldBy(fence.Run, string(r.ID))) {
+		return false, err
+	}
+	slog.ErrorContext(ctx, "a run had lost its workspace's fence", "run", r.ID, "epoch", *r.FenceEpoch, "epoch_now", status.Epoch)
+	if !hold || status.Held() {
+		return true, nil
+	}
+	if err := takeFence(ctx, tx, *r); err != nil {
+		return false, err
+	}
+	*r, err = load(ctx, tx, r.ID)
+	return false, err
+}
+
+// takeFence gives the workspace to an admitted run that has no fence. It answers
+// Locked or RecoveryHeld when somebody else has it.
+func takeFence(ctx context.Context, tx postgres.Tx, r Run) error {
+	tok, err := fence.Acquire(ctx, tx, r.WorkspaceID, holder(r.ID), "the run "+string(r.ID))
+	if err != nil {
+		return err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("FenceTaken"), postgres.Args{"id": r.ID, "fence_epoch": tok.Epoch})
+	if err != nil || n != 1 {
+		return fmt.Errorf("give the workspace to %s: %d rows: %w", r.ID, n, err)
+	}
+	return nil
+}
+
+func holder(id ids.Run) fence.Holder { return fence.Holder{Kind: fence.Run, ID: string(id)} }
 
 func invalidTransition(r Run, to Status) error {
 	return fault.New(fault.Conflict, "invalid_transition", "%s is %s, and from there it cannot become %s.", r.ID, r.DurableStatus, to)
@@ -103,7 +142,7 @@ func PromoteNext(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) e
 	if err != nil {
 		return err
 	}
-	tok, err := fence.Acquire(ctx, tx, workspace, fence.Holder{Kind: fence.Run, ID: string(id)}, "the run "+string(id))
+	tok, err := fence.Acquire(ctx, tx, workspace, holder(id), "the run "+string(id))
 	if err != nil {
 		return err
 	}

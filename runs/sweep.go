@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
-	"github.com/holdfast-run/holdfast/state"
 )
 
 const sweepBatch = 100
@@ -25,6 +24,7 @@ type Sweeper struct {
 	// Silence counts only in time in which a heartbeat could have been recorded.
 	steadySince time.Time
 	steady      bool
+	last        time.Time // of the last sweep, by the wall clock: the monotonic one stands still while a machine sleeps
 }
 
 // NewSweeper makes a sweeper.
@@ -53,10 +53,12 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady = false
 		return err
 	}
-	if !w.steady {
+	s, now := w.runs, clock.Now().Round(0)
+	late := now.Sub(w.last) > s.settings.PlanLiveness/2 // this process stood still and recorded no heartbeats
+	if !w.steady || late {
 		w.steady, w.steadySince = true, clock.Now()
 	}
-	s := w.runs
+	w.last = now
 	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.promoteWaiting, s.foldLogs}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
@@ -140,16 +142,22 @@ func (s *Service) lose(ctx context.Context, tx postgres.Tx, a dispatch.Attempt, 
 		if r.CancelRequestedAt != nil {
 			m.To = Canceled
 		}
-	case AwaitingApproval:
-		m.To, m.Message = ApplyFailed, message+" The apply had not started."
-	case Applying:
-		published, err := state.PublishedByRun(ctx, tx, r.ID)
+	case AwaitingApproval, Applying:
+		announced, err := announcements(ctx, tx, a)
 		if err != nil {
 			return err
 		}
-		m.To = ApplyStartUncertain
-		if published != "" {
+		switch {
+		case r.DurableStatus == Applying && announced > 0:
 			m.To = NeedsRecovery
+		case r.DurableStatus == Applying:
+			m.To = ApplyStartUncertain
+		case announced > 0:
+			m.To, m.Hold, m.Message = ApplyFailed, true, message+" It has sent state without authority to apply."
+		case r.CancelRequestedAt != nil:
+			m.To = Canceled
+		default:
+			m.To, m.Message = ApplyFailed, message+" The apply had not started."
 		}
 	default:
 		return nil // the run has ended already

@@ -131,7 +131,8 @@ func (s *Service) onFence(ctx context.Context, name string, actor authz.Actor, a
 // DeleteWorkspace makes a tombstone of the workspace: its name is free again, its
 // waiting runs are canceled, its epoch grows; state, evidence and audit stay (ST-23).
 // With safe, a workspace that is locked or manages resources is refused.
-// Errors: RecoveryHeld while a run applies or is held; Conflict
+// Errors: RecoveryHeld "workspace_applying" while a run applies and
+// "workspace_recovery_pending" while one is held; Conflict
 // "workspace_locked", "workspace_not_empty".
 func (s *Service) DeleteWorkspace(ctx context.Context, actor authz.Actor, workspace ids.Workspace, safe bool) error {
 	return postgres.InTx(ctx, s.db, "runs.delete-workspace", func(tx postgres.Tx) error {
@@ -145,6 +146,13 @@ func (s *Service) DeleteWorkspace(ctx context.Context, actor authz.Actor, worksp
 		}
 		if err := status.CheckRecovery(); err != nil {
 			return err
+		}
+		applying, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("ApplyingRun"), postgres.Args{"workspace_id": workspace})
+		if err != nil {
+			return err
+		}
+		if applying != "" {
+			return fault.New(fault.RecoveryHeld, "workspace_applying", "%s is applying in this workspace. Cancel it or wait for its end, then delete the workspace.", applying)
 		}
 		if safe {
 			if err := s.checkEmpty(ctx, tx, w, status); err != nil {
@@ -189,8 +197,8 @@ func (s *Service) checkEmpty(ctx context.Context, tx postgres.Tx, w workspaces.W
 	return nil
 }
 
-// endRuns cancels the runs that have not begun to apply, newest first, so that
-// ending one does not promote another.
+// endRuns cancels the runs, none of which applies, newest first, so that ending one
+// does not promote another.
 func (s *Service) endRuns(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace) error {
 	list, err := postgres.Values[ids.Run](ctx, tx, Queries.Get("Unfinished"), postgres.Args{"workspace_id": workspace})
 	if err != nil {
@@ -200,9 +208,6 @@ func (s *Service) endRuns(ctx context.Context, tx postgres.Tx, actor authz.Actor
 		r, _, err := lock(ctx, tx, list[i])
 		if err != nil {
 			return err
-		}
-		if r.DurableStatus == Applying {
-			return fault.New(fault.RecoveryHeld, "workspace_applying", "%s is applying in this workspace. Cancel it or wait for its end, then delete the workspace.", r.ID)
 		}
 		if _, err := s.withdraw(ctx, tx, r); err != nil {
 			return err

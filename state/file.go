@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
+	"slices"
+	"strings"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 )
 
@@ -20,11 +22,16 @@ type File struct {
 	// HasSerial and HasLineage tell whether the file names them at all.
 	HasSerial, HasLineage bool
 	Outputs               []FileOutput
-	Resources             []Resource
-	// OutputsLeftOut: the outputs are too large to be indexed; they are in the file only.
+	// Resources lists the resource blocks, and ResourceCount counts them. The list is
+	// empty when it would be too large.
+	Resources     []Resource
+	ResourceCount int
+	// OutputsLeftOut: the outputs are too many or too large to be indexed; they are in
+	// the file only.
 	OutputsLeftOut bool
 
-	malformed error // why the bytes are no state file
+	seen      []string     // members of the file that were read
+	malformed *fault.Error // why the bytes are no state file
 }
 
 // FileOutput is one root output as it stands in the file.
@@ -46,14 +53,20 @@ type Resource struct {
 }
 
 const (
-	outputsLimit = 32 << 20 // bytes of outputs that are indexed
-	scalarLimit  = 1 << 20  // a name, type or address longer than this is no state file
-	depthLimit   = 1000
+	outputsLimit   = 32 << 20 // bytes of outputs that are indexed
+	outputsMost    = 10_000   // outputs that are indexed: each becomes a row
+	resourcesLimit = 32 << 20 // bytes of names of resources that are listed
+	resourceCost   = 100      // bytes that a resource takes beside its names
+	scalarLimit    = 1 << 20  // a name, type or address longer than this is no state file
+	lineageLimit   = 255      // bytes; tofu writes a UUID
+	depthLimit     = 1000
 )
 
 // ReadFile reads a state file to its end in constant memory, apart from outputs
-// and the list of resources. Text that is not one JSON object, or that names its
-// serial or lineage twice, is Invalid "state_malformed".
+// and the list of resources. Text that is not one JSON object, or that names a
+// member it reads twice (in whatever case, because tofu reads both), is Invalid
+// "state_malformed". The answer never repeats what is in the file. An error of r is
+// returned as it is.
 func ReadFile(r io.Reader) (File, error) {
 	s := &scanner{r: bufio.NewReaderSize(r, 64<<10)}
 	var f File
@@ -61,32 +74,47 @@ func ReadFile(r io.Reader) (File, error) {
 	if err == nil {
 		err = s.end()
 	}
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		return File{}, malformed(syntax.what)
+	}
 	if err != nil {
-		var syntax *syntaxError
-		if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return File{}, fault.New(fault.Invalid, "state_malformed", "The uploaded bytes are not a state file: %s. Upload the file as `tofu` wrote it.", err.Error())
-		}
 		return File{}, err
 	}
 	return f, nil
 }
 
+func malformed(what string) *fault.Error {
+	return fault.New(fault.Invalid, "state_malformed", "The uploaded bytes are not a state file: %s. Upload the file as `tofu` wrote it.", what)
+}
+
+// members are those that are read; all others only have to be JSON.
+var members = []string{"serial", "lineage", "terraform_version", "encrypted_data", "outputs", "resources"}
+
 func (f *File) member(s *scanner, key string) (err error) {
+	for _, m := range members {
+		if !strings.EqualFold(m, key) {
+			continue
+		}
+		if slices.Contains(f.seen, m) {
+			return &syntaxError{"it names its " + m + " twice"}
+		}
+		f.seen = append(f.seen, m)
+		key = m
+	}
 	switch key {
 	case "serial":
-		if f.HasSerial {
-			return &syntaxError{"it names its serial twice"}
-		}
 		f.HasSerial = true
 		f.Serial, err = s.integer()
 	case "lineage":
-		if f.HasLineage {
-			return &syntaxError{"it names its lineage twice"}
-		}
 		f.HasLineage = true
-		f.Lineage, err = s.text()
+		if f.Lineage, err = s.text(); err == nil && !storableLineage(f.Lineage) {
+			err = &syntaxError{"its lineage is longer than 255 bytes or has characters that no lineage has"}
+		}
 	case "terraform_version":
-		f.TerraformVersion, err = s.text()
+		if f.TerraformVersion, err = s.text(); err == nil && !accounts.Storable(f.TerraformVersion) {
+			err = &syntaxError{"its terraform_version has characters that no version has"}
+		}
 	case "encrypted_data":
 		f.Encrypted = true
 		err = s.skip(0)
@@ -100,27 +128,36 @@ func (f *File) member(s *scanner, key string) (err error) {
 	return err
 }
 
+// storableLineage tells whether the database can keep the text and compare it.
+func storableLineage(lineage string) bool {
+	return len(lineage) <= lineageLimit && accounts.Storable(lineage)
+}
+
 func (f *File) readOutputs(s *scanner) error {
 	if c, err := s.peek(); err != nil || c != '{' {
 		return s.skipOr(err)
 	}
-	left := outputsLimit
+	left, names := outputsLimit, map[string]bool{}
 	return s.object(func(name string) error {
 		if f.OutputsLeftOut {
 			return s.skip(0)
 		}
+		if names[name] {
+			return &syntaxError{"it names an output twice"}
+		}
+		names[name] = true
 		raw, err := s.raw(left)
-		if errors.Is(err, errTooLong) {
+		if err != nil && !errors.Is(err, errTooLong) {
+			return err
+		}
+		if err != nil || len(names) > outputsMost {
 			f.Outputs, f.OutputsLeftOut = nil, true
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		left -= len(raw)
+		left = max(0, left-len(raw)-len(name))
 		var o FileOutput
 		if err := json.Unmarshal(raw, &o); err != nil {
-			return &syntaxError{"output " + strconv.Quote(name) + " has an unknown form"}
+			return &syntaxError{"an output in it has an unknown form"}
 		}
 		o.Name = name
 		f.Outputs = append(f.Outputs, o)
@@ -132,281 +169,49 @@ func (f *File) readResources(s *scanner) error {
 	if c, err := s.peek(); err != nil || c != '[' {
 		return s.skipOr(err)
 	}
+	left := resourcesLimit
 	return s.array(func() error {
 		if c, err := s.peek(); err != nil || c != '{' {
 			return s.skipOr(err)
 		}
-		var r Resource
-		err := s.object(func(key string) (err error) {
-			switch key {
-			case "module":
-				r.Module, err = s.text()
-			case "mode":
-				r.Mode, err = s.text()
-			case "type":
-				r.Type, err = s.text()
-			case "name":
-				r.Name, err = s.text()
-			case "provider":
-				r.Provider, err = s.text()
-			case "instances":
-				if c, e := s.peek(); e != nil || c != '[' {
-					return s.skipOr(e)
-				}
-				err = s.array(func() error { r.Instances++; return s.skip(0) })
-			default:
-				err = s.skip(0)
-			}
-			return err
-		})
-		f.Resources = append(f.Resources, r)
-		return err
-	})
-}
-
-type syntaxError struct{ what string }
-
-func (e *syntaxError) Error() string { return e.what }
-
-var errTooLong = errors.New("value is longer than the limit")
-
-// scanner walks JSON without keeping it: encoding/json holds a whole string in
-// memory, and an encrypted state is one string of any length.
-type scanner struct {
-	r       *bufio.Reader
-	capture *[]byte // when set, every byte read is appended
-	limit   int     // of the capture; over it bytes are dropped and tooLong is set
-	tooLong bool
-}
-
-func (s *scanner) read() (byte, error) {
-	c, err := s.r.ReadByte()
-	if errors.Is(err, io.EOF) {
-		return 0, io.ErrUnexpectedEOF
-	}
-	if err == nil && s.capture != nil && !s.tooLong {
-		if len(*s.capture) >= s.limit {
-			s.tooLong, *s.capture = true, nil
-		} else {
-			*s.capture = append(*s.capture, c)
-		}
-	}
-	return c, err
-}
-
-// peek gives the next byte that is not white space without taking it.
-func (s *scanner) peek() (byte, error) {
-	for {
-		c, err := s.read()
-		if err != nil {
-			return 0, err
-		}
-		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
-			continue
-		}
-		if s.capture != nil && len(*s.capture) > 0 {
-			*s.capture = (*s.capture)[:len(*s.capture)-1]
-		}
-		return c, s.r.UnreadByte()
-	}
-}
-
-func (s *scanner) expect(want byte) error {
-	c, err := s.peek()
-	if err != nil {
-		return err
-	}
-	if c != want {
-		return &syntaxError{"expected " + strconv.QuoteRune(rune(want)) + ", found " + strconv.QuoteRune(rune(c))}
-	}
-	_, err = s.read()
-	return err
-}
-
-// list walks the members between open and closing bracket.
-func (s *scanner) list(open, closing byte, each func() error) error {
-	if err := s.expect(open); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		c, err := s.peek()
+		r, err := readResource(s)
 		if err != nil {
 			return err
 		}
-		switch {
-		case c == closing:
-			_, err = s.read()
-			return err
-		case !first:
-			if err := s.expect(','); err != nil {
-				return err
-			}
-		}
-		if err := each(); err != nil {
-			return err
-		}
-	}
-}
-
-// object calls member for each key; member takes the value.
-func (s *scanner) object(member func(key string) error) error {
-	return s.list('{', '}', func() error {
-		key, err := s.text()
-		if err != nil {
-			return err
-		}
-		if err := s.expect(':'); err != nil {
-			return err
-		}
-		return member(key)
-	})
-}
-
-// array calls element for each element, which it takes.
-func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
-
-// skip takes a value of any kind and keeps nothing of it.
-func (s *scanner) skip(depth int) error {
-	if depth > depthLimit {
-		return &syntaxError{"it is nested too deep"}
-	}
-	c, err := s.peek()
-	if err != nil {
-		return err
-	}
-	switch {
-	case c == '{':
-		return s.list('{', '}', func() error {
-			if err := s.skipText(); err != nil {
-				return err
-			}
-			if err := s.expect(':'); err != nil {
-				return err
-			}
-			return s.skip(depth + 1)
-		})
-	case c == '[':
-		return s.list('[', ']', func() error { return s.skip(depth + 1) })
-	case c == '"':
-		return s.skipText()
-	default:
-		_, err := s.literal()
-		return err
-	}
-}
-
-func (s *scanner) skipOr(err error) error {
-	if err != nil {
-		return err
-	}
-	return s.skip(0)
-}
-
-func (s *scanner) skipText() error {
-	if err := s.expect('"'); err != nil {
-		return err
-	}
-	for {
-		c, err := s.read()
-		if err != nil {
-			return err
-		}
-		switch c {
-		case '"':
+		f.ResourceCount++
+		left -= resourceCost + len(r.Module) + len(r.Mode) + len(r.Type) + len(r.Name) + len(r.Provider)
+		if left < 0 {
+			f.Resources = nil
 			return nil
-		case '\\':
-			if _, err := s.read(); err != nil {
-				return err
-			}
 		}
-	}
-}
-
-// raw takes a value and gives its bytes; a value over limit bytes is taken all the
-// same, and errTooLong says that it was not kept.
-func (s *scanner) raw(limit int) ([]byte, error) {
-	var kept []byte
-	if _, err := s.peek(); err != nil {
-		return nil, err
-	}
-	s.capture, s.limit, s.tooLong = &kept, limit, false
-	err := s.skip(0)
-	tooLong := s.tooLong
-	s.capture, s.tooLong = nil, false
-	if err != nil {
-		return nil, err
-	}
-	if tooLong {
-		return nil, errTooLong
-	}
-	return kept, nil
-}
-
-// text takes a string; null reads as "".
-func (s *scanner) text() (string, error) {
-	raw, err := s.raw(scalarLimit)
-	if err != nil {
-		if errors.Is(err, errTooLong) {
-			return "", &syntaxError{"a name in it is too long"}
-		}
-		return "", err
-	}
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", &syntaxError{"expected a string, found " + strconv.Quote(string(raw[:min(len(raw), 20)]))}
-	}
-	return text, nil
-}
-
-func (s *scanner) integer() (int64, error) {
-	raw, err := s.raw(scalarLimit)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n < 0 {
-		return 0, &syntaxError{"its serial is not a whole number from 0 to 9223372036854775807"}
-	}
-	return n, nil
-}
-
-// literal takes a number, true, false or null.
-func (s *scanner) literal() (string, error) {
-	var lit []byte
-	for {
-		c, err := s.r.ReadByte()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", err
-		}
-		if err != nil || !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E') {
-			if err == nil {
-				if err := s.r.UnreadByte(); err != nil {
-					return "", err
-				}
-			}
-			break
-		}
-		if lit = append(lit, c); len(lit) > 1024 {
-			return "", &syntaxError{"a number in it is too long"}
-		}
-	}
-	if !json.Valid(lit) {
-		return "", &syntaxError{"it holds something that is not JSON"}
-	}
-	if s.capture != nil && !s.tooLong {
-		*s.capture = append(*s.capture, lit...)
-	}
-	return string(lit), nil
-}
-
-// end checks that nothing but white space follows.
-func (s *scanner) end() error {
-	_, err := s.peek()
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+		f.Resources = append(f.Resources, r)
 		return nil
-	}
-	if err != nil {
+	})
+}
+
+func readResource(s *scanner) (r Resource, err error) {
+	err = s.object(func(key string) (err error) {
+		switch key {
+		case "module":
+			r.Module, err = s.text()
+		case "mode":
+			r.Mode, err = s.text()
+		case "type":
+			r.Type, err = s.text()
+		case "name":
+			r.Name, err = s.text()
+		case "provider":
+			r.Provider, err = s.text()
+		case "instances":
+			r.Instances = 0
+			if c, err := s.peek(); err != nil || c != '[' {
+				return s.skipOr(err)
+			}
+			err = s.array(func() error { r.Instances++; return s.skip(0) })
+		default:
+			err = s.skip(0)
+		}
 		return err
-	}
-	return &syntaxError{"something follows after its end"}
+	})
+	return r, err
 }

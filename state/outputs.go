@@ -112,14 +112,14 @@ func (s *Service) Outputs(ctx context.Context, actor authz.Actor, id ids.StateVe
 	return list, err
 }
 
-// CurrentOutputs lists the outputs of a workspace's current version; an empty list
-// when it has no state.
+// CurrentOutputs lists the outputs of the version that Current gives; an empty list
+// when there is none.
 func (s *Service) CurrentOutputs(ctx context.Context, actor authz.Actor, workspace ids.Workspace) (list []Output, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "state.current-outputs", func(tx postgres.Tx) error {
 		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateReadOutputs, workspace); err != nil {
 			return err
 		}
-		id, err := CurrentID(ctx, tx, workspace)
+		id, err := currentFor(ctx, tx, actor, workspace)
 		if err != nil || id == "" {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 			return err
 		}
 		object := authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
-		if err := authz.Allow(actor, authz.StateReadOutputs, object); err != nil {
+		if err := allow(ctx, tx, actor, authz.StateReadOutputs, object); err != nil {
 			return err
 		}
 		o, err = s.openOutput(ctx, tx, row.outputRow)

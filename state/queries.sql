@@ -56,12 +56,14 @@ select coalesce((select state_version_id from current_states where workspace_id 
 select coalesce((select id from state_versions where run_id = @run_id and status = 'finalized' order by finalized_at desc, id desc limit 1), '');
 
 -- name: ClaimRaw
+-- An upload must begin in time; one that has begun may be repeated.
 update state_versions set raw_claimed_at = coalesce(raw_claimed_at, clock_timestamp())
- where id = @id and status = 'pending';
+ where id = @id and status = 'pending' and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
 
 -- name: ClaimJSON
 update state_versions set json_claimed_at = coalesce(json_claimed_at, clock_timestamp())
- where id = @id and status in ('pending', 'finalized') and json_object_id is null;
+ where id = @id and status in ('pending', 'finalized') and json_object_id is null
+   and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
 
 -- name: Finalize
 update state_versions
@@ -75,8 +77,12 @@ update state_versions
    set status = 'discarded', discard_reason = @reason, object_id = @object_id, size = @size, sha256 = @sha256, serial = @serial, lineage = @lineage
  where id = @id and status = 'pending';
 
+-- name: DiscardExpired
+update state_versions set status = 'discarded', discard_reason = 'upload_expired'
+ where id = @id and status = 'pending' and expires_at <= clock_timestamp();
+
 -- name: KeepUnpublished
-update state_versions set object_id = @object_id where id = @id and status = 'pending';
+update state_versions set object_id = @object_id where id = @id and status = 'pending' and object_id is null;
 
 -- name: AttachJSON
 update state_versions set json_object_id = @json_object_id where id = @id and json_object_id is null and status in ('pending', 'finalized');

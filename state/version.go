@@ -170,31 +170,29 @@ func (s *Service) Current(ctx context.Context, actor authz.Actor, workspace ids.
 		if err != nil {
 			return err
 		}
-		if actor.Kind == authz.AttemptActor {
-			v, err = s.currentOfRun(ctx, tx, actor)
-		} else {
-			v, err = s.current(ctx, tx, workspace)
+		id, err := currentFor(ctx, tx, actor, workspace)
+		if err != nil {
+			return err
 		}
-		if err == nil && v.ID == "" {
-			err = fault.New(fault.NotFound, "no_state", "Workspace %q has no state yet.", w.Name)
+		if id == "" {
+			return fault.New(fault.NotFound, "no_state", "Workspace %q has no state yet.", w.Name)
 		}
+		v, err = s.load(ctx, tx, id)
 		return err
 	})
 	return v, err
 }
 
-func (s *Service) currentOfRun(ctx context.Context, tx postgres.Tx, actor authz.Actor) (Version, error) {
+// currentFor gives the version that the actor works on (ST-01); empty when there is none.
+func currentFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace) (ids.StateVersion, error) {
+	if actor.Kind != authz.AttemptActor {
+		return CurrentID(ctx, tx, workspace)
+	}
 	id, err := PublishedByRun(ctx, tx, actor.Run)
-	if err != nil {
-		return Version{}, err
+	if err != nil || id != "" {
+		return id, err
 	}
-	if id == "" {
-		id = actor.Predecessor
-	}
-	if id == "" {
-		return Version{}, nil
-	}
-	return s.load(ctx, tx, id)
+	return actor.Predecessor, nil
 }
 
 // PublishedByRun gives the newest version that the run published; empty when it published none.
@@ -232,7 +230,22 @@ func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err != nil {
 		return Version{}, err
 	}
-	return v, authz.Allow(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)})
+	if err := allow(ctx, tx, actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
+		return Version{}, err
+	}
+	return v, nil
+}
+
+// allow asks authz; what belongs to a deleted workspace is not there for anybody.
+func allow(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, object authz.Object) error {
+	if err := authz.Allow(actor, action, object); err != nil {
+		return err
+	}
+	_, err := workspaces.Load(ctx, tx, object.Workspace)
+	if fault.Is(err, fault.NotFound) {
+		return fault.Missing(object.Noun, object.Name)
+	}
+	return err
 }
 
 // Filter of a list. Status empty means all. Limit and Offset count versions.

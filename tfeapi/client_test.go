@@ -330,7 +330,7 @@ func TestStateAnswersAskForSnapshots(t *testing.T) {
 		`{"data":{"type":"state-versions","attributes":{"serial":-1,"md5":"x"}}}`:  "/data/attributes/serial",
 		`{"data":{"type":"state-versions","attributes":{"serial":"1","md5":"x"}}}`: "/data/attributes/serial",
 		`{"data":{"type":"state-versions","attributes":{"serial":1}}}`:             "/data/attributes/md5",
-		`{"data":{"type":"state"}}`: "/data/type",
+		`{"data":{"type":"state"}}`:                                                "/data/type",
 	} {
 		_, text := w.send("POST", "/api/v2/workspaces/"+ws.ID+"/state-versions", w.ann, body)
 		assert.Contains(t, text, `"pointer":"`+pointer+`"`, body)

@@ -77,76 +77,51 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
+// resource is a request document as it is read first: once, because it may be large.
+type resource struct {
+	Data *struct {
+		Type          string                     `json:"type"`
+		Attributes    map[string]json.RawMessage `json:"attributes"`
+		Relationships map[string]json.RawMessage `json:"relationships"`
+	} `json:"data"`
+}
+
 // decode reads a JSON:API request document whose data.type must be kind. Attributes
 // without a field in A are ignored. Errors are fault.Malformed with a pointer.
-func decode[A any](body []byte, kind string) (input[A], error) {
-	return parse[A](body, func(got string) bool { return got == kind }, kind)
+func decode[A any](body []byte, kind string) (in input[A], err error) {
+	var doc resource
+	if err := unmarshal(body, &doc, ""); err != nil {
+		return in, err
+	}
+	if doc.Data == nil {
+		return in, malformed("/data", "The document has no member data. It must look like {\"data\":{\"type\":%q,\"attributes\":{…}}}.", kind)
+	}
+	if doc.Data.Type != kind {
+		return in, malformed("/data/type", "The type must be %q, not %q.", kind, doc.Data.Type)
+	}
+	in.relations = doc.Data.Relationships
+	return in, fill(&in.Attributes, doc.Data.Attributes, "/data/attributes")
 }
 
 // decodeUntyped is decode for the documents that clients send without a type, or
 // leave out altogether: locks and the actions of a run (amendment 4). A bare object
 // such as {"reason": …} is read as the attributes.
-func decodeUntyped[A any](body []byte) (input[A], error) {
+func decodeUntyped[A any](body []byte) (in input[A], err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return input[A]{}, nil
+		return in, nil
 	}
-	var top map[string]json.RawMessage
-	if err := unmarshal(body, &top, ""); err != nil {
-		return input[A]{}, err
-	}
-	if _, ok := top["data"]; !ok {
-		var in input[A]
-		return in, fill(&in.Attributes, top, "")
-	}
-	return parse[A](body, func(string) bool { return true }, "")
-}
-
-func parse[A any](body []byte, accept func(kind string) bool, want string) (in input[A], err error) {
-	var top map[string]json.RawMessage
-	if err := unmarshal(body, &top, ""); err != nil {
+	var doc resource
+	if err := unmarshal(body, &doc, ""); err != nil {
 		return in, err
 	}
-	data, ok := top["data"]
-	if !ok {
-		return in, malformed("/data", "The document has no member data. It must look like {\"data\":{\"type\":%q,\"attributes\":{…}}}.", want)
+	if doc.Data != nil {
+		return in, fill(&in.Attributes, doc.Data.Attributes, "/data/attributes")
 	}
-	var resource struct {
-		Type          json.RawMessage `json:"type"`
-		Attributes    json.RawMessage `json:"attributes"`
-		Relationships json.RawMessage `json:"relationships"`
-	}
-	if kind := firstByte(data); kind != '{' {
-		return in, malformed("/data", "data must be an object.")
-	}
-	if err := unmarshal(data, &resource, "/data"); err != nil {
+	var bare map[string]json.RawMessage
+	if err := unmarshal(body, &bare, ""); err != nil {
 		return in, err
 	}
-	var got string
-	if len(resource.Type) > 0 {
-		if err := unmarshal(resource.Type, &got, "/data/type"); err != nil {
-			return in, err
-		}
-	}
-	if !accept(got) {
-		return in, malformed("/data/type", "The type must be %q, not %q.", want, got)
-	}
-	attributes, err := members(resource.Attributes, "/data/attributes")
-	if err != nil {
-		return in, err
-	}
-	if in.relations, err = members(resource.Relationships, "/data/relationships"); err != nil {
-		return in, err
-	}
-	return in, fill(&in.Attributes, attributes, "/data/attributes")
-}
-
-// members reads an object that may be absent or null.
-func members(raw json.RawMessage, pointer string) (map[string]json.RawMessage, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var m map[string]json.RawMessage
-	return m, unmarshal(raw, &m, pointer)
+	return in, fill(&in.Attributes, bare, "")
 }
 
 // fill sets every Opt field of target from the member its json tag names.
@@ -273,14 +248,6 @@ func describeType(t reflect.Type) string {
 	default:
 		return "an object"
 	}
-}
-
-func firstByte(raw []byte) byte {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return 0
-	}
-	return raw[0]
 }
 
 func malformed(pointer, message string, args ...any) *fault.Error {

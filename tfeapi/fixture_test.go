@@ -52,7 +52,13 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewUnstartedServer(nil)
 	w := &world{T: t, store: store, url: "http://" + server.Listener.Addr().String()}
 	w.deps = Deps{
-		Authenticate: who.Authenticate, Accounts: who, Workspaces: spaces, State: states, Runs: engine, Artifacts: objects, Links: links,
+		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
+			if dispatch.IsToken(token) {
+				return attempts.Authenticate(ctx, token)
+			}
+			return who.Authenticate(ctx, token)
+		},
+		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Artifacts: objects, Links: links,
 		Healthy: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

@@ -46,14 +46,14 @@ type Deps struct {
 type server struct {
 	Deps
 	router *mux.Router
-	large  chan struct{} // a place for each large document being held in memory
+	large  chan struct{} // has room for the one large document that may be in memory at a time
 }
 
 // New makes the handler of /api/v2, discovery, health and the link addresses. Any
 // other path is answered 404 as a JSON:API error.
 func New(deps Deps) http.Handler {
 	deps.Address = strings.TrimSuffix(deps.Address, "/")
-	s := &server{Deps: deps, large: make(chan struct{}, 2)}
+	s := &server{Deps: deps, large: make(chan struct{}, 1)}
 	// A path is taken as it comes: an escaped slash stays inside its segment, and
 	// nothing is redirected, because a redirected POST loses its body.
 	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)

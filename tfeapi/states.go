@@ -226,8 +226,8 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 	return created(s.newStateVersionView(v, true)), nil
 }
 
-// stateDocument reads a document that may hold a whole state. Only a few large
-// ones are in memory at a time; done gives the place back.
+// stateDocument reads a document that may hold a whole state. Only one large
+// one is in memory at a time; done gives the place back.
 func (s *server) stateDocument(r *request) (body []byte, done func(), err error) {
 	limit, done := int64(maxDocument), func() {}
 	if r.http.ContentLength < 0 || r.http.ContentLength > maxDocument {

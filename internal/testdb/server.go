@@ -21,9 +21,14 @@ var serverURL = sync.OnceValues(func() (string, error) {
 	if address := os.Getenv(serverVariable); address != "" {
 		return address, nil
 	}
-	address, _, err := StartServer(context.Background())
+	address, stop, err := StartServer(context.Background())
+	stopServer = stop
 	return address, err // never stopped here: a test process has no last moment; see reap
 })
+
+// stopServer keeps the watcher's pipe from the garbage collector, whose closing of it
+// would tell the watcher that this process has died.
+var stopServer func()
 
 // StartServer starts a cluster for tests in a temporary folder and gives the address of
 // its database "postgres". stop ends and removes it; should this process die before, a

@@ -20,8 +20,9 @@ const (
 	PathDone              = "/runner/v1/attempts/{id}/done"               // POST, attempt token: Done → 204
 )
 
-// Headers of log and artifact bodies.
+// Headers of log and artifact bodies, and of a poll's 204.
 const (
+	HeaderRunner = "Holdfast-Runner"     // the runner's id, for its next poll
 	HeaderOffset = "Holdfast-Log-Offset" // byte position of the chunk's first byte
 	HeaderSHA256 = "Holdfast-Sha256"     // hex digest of the body, checked by the server
 )
@@ -40,7 +41,7 @@ const (
 type Poll struct {
 	ProtocolVersion int    `json:"protocol_version"`
 	RunnerName      string `json:"runner_name"`
-	// RunnerID is empty at first; the server names the runner in its first Assignment.
+	// RunnerID is empty at first; the server names the runner in its first answer.
 	RunnerID    string `json:"runner_id,omitempty"`
 	WaitSeconds int    `json:"wait_seconds"`
 	// TofuVersions are the exact versions this runner can execute, such as "1.12.6".

@@ -1,4 +1,4 @@
-package runner
+package archive
 
 import (
 	"archive/tar"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/fault"
 )
 
 // stream makes a tar.gz on the fly.
@@ -59,8 +61,19 @@ func entries(headers ...tar.Header) io.Reader {
 
 func file(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
 func dir(name string) tar.Header  { return tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o755} }
+
 func link(name, to string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to}
+}
+
+// unpack is Unpack with other limits.
+func unpack(archive io.Reader, dir string, limit limits) error {
+	t, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	return walk(archive, t, limit)
 }
 
 // cage makes the folder to unpack to, with a neighbor that must stay as it is.
@@ -86,12 +99,16 @@ func TestUnpackKeeps(t *testing.T) {
 	suid := file("tool")
 	suid.Mode = 0o6755
 	first, second := file("twice"), file("twice")
-	require.NoError(t, unpack(entries(
-		tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}},
-		dir("./"), dir("modules/"), file("./main.tf"), file("modules/a/b/c.tf"), suid,
-		link("modules/root", "../main.tf"), link("up", "modules/.."), link("dangling", "not/there"),
-		link("loop", "loop"), link("replaced", "main.tf"), link("replaced", "tool"), first, second, dir("modules/"),
-	), inside, configurationLimits))
+	archive := func() io.Reader {
+		return entries(
+			tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}},
+			dir("./"), dir("modules/"), file("./main.tf"), file("modules/a/b/c.tf"), suid,
+			link("modules/root", "../main.tf"), link("up", "modules/.."), link("dangling", "not/there"),
+			link("loop", "loop"), link("replaced", "main.tf"), link("replaced", "tool"), first, second, dir("modules/"),
+		)
+	}
+	require.NoError(t, unpack(archive(), inside, configurationLimits))
+	require.NoError(t, Check(archive()), "the server takes what the runner would")
 
 	for name, want := range map[string]string{
 		"main.tf": "./main.tf", "modules/a/b/c.tf": "modules/a/b/c.tf", "modules/root": "./main.tf",
@@ -143,8 +160,12 @@ func TestUnpackRefuses(t *testing.T) {
 			t.Parallel()
 			err := unpack(entries(c.headers...), cage(t), configurationLimits)
 			require.Error(t, err)
-			assert.Contains(t, err.Error(), fmt.Sprintf("entry %q was refused", c.entry))
+			assert.True(t, fault.Is(err, fault.Invalid))
+			assert.Contains(t, err.Error(), fmt.Sprintf("the entry %q, which is refused", c.entry))
 			assert.Contains(t, err.Error(), c.why)
+			checked := Check(entries(c.headers...))
+			require.Error(t, checked, "the server refuses what the runner would")
+			assert.Equal(t, err.Error(), checked.Error())
 		})
 	}
 }
@@ -256,7 +277,7 @@ func TestUnpackHole(t *testing.T) {
 
 func TestUnpackBroken(t *testing.T) {
 	t.Parallel()
-	assert.ErrorContains(t, unpack(strings.NewReader("no gzip"), cage(t), configurationLimits), "not a gzip file")
+	assert.ErrorContains(t, unpack(strings.NewReader("no gzip"), cage(t), configurationLimits), "is not a tar.gz archive")
 	whole, err := io.ReadAll(entries(file("a"), file("b")))
 	require.NoError(t, err)
 	assert.Error(t, unpack(bytes.NewReader(whole[:len(whole)-20]), cage(t), configurationLimits), "cut off")

@@ -1,0 +1,653 @@
+package state_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/artifacts/storetest"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+var (
+	ctx    = context.Background()
+	system = authz.System()
+)
+
+const (
+	lineage = "4ec1f0b5-9a1c-1e0a-7a5e-6b8a1d6f0c11"
+	other   = "99999999-9a1c-1e0a-7a5e-6b8a1d6f0c11"
+)
+
+// world is a database with two organizations, people in the first, and one workspace.
+type world struct {
+	*testing.T
+	db *postgres.DB
+	*state.Service
+	store              *storetest.Memory
+	acme               accounts.Organization
+	ada, bob, eve, mia authz.Actor // owners ada and bob; eve of another organization; mia a member
+	ws                 ids.Workspace
+}
+
+func newWorld(t *testing.T) world {
+	memory := storetest.NewMemory()
+	w := newWorldOn(t, memory)
+	w.store = memory
+	return w
+}
+
+func newWorldOn(t *testing.T, store artifacts.ObjectStore) world {
+	db := testdb.New(t)
+	path := filepath.Join(t.TempDir(), "keyring")
+	require.NoError(t, envelope.CreateKeyring(path))
+	ring, err := envelope.OpenKeyring(path)
+	require.NoError(t, err)
+	objects := artifacts.New(db, store, ring)
+	who := accounts.New(db, objects)
+	places := workspaces.New(db, who, objects)
+	w := world{T: t, db: db, Service: state.New(db, objects)}
+	organization := func(name string) accounts.Organization {
+		org, err := places.CreateOrganization(ctx, system, accounts.NewOrganization{Name: name})
+		require.NoError(t, err)
+		return org
+	}
+	w.acme = organization("acme")
+	foreign := organization("other")
+	person := func(name string, org accounts.Organization, role authz.Role) authz.Actor {
+		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
+		require.NoError(t, err)
+		require.NoError(t, who.AddMember(ctx, system, org.ID, u.ID, role))
+		return authz.Actor{Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{org.ID: role}}
+	}
+	w.ada, w.bob = person("ada", w.acme, authz.Owner), person("bob", w.acme, authz.Owner)
+	w.mia, w.eve = person("mia", w.acme, authz.Member), person("eve", foreign, authz.Owner)
+	ws, err := places.Create(ctx, system, "acme", workspaces.NewWorkspace{Name: "net"})
+	require.NoError(t, err)
+	w.ws = ws.ID
+	return w
+}
+
+func (w world) tx(fn func(tx postgres.Tx) error) error {
+	return postgres.InTx(ctx, w.db, "test", fn)
+}
+
+// exec runs a statement past the code, and gives the database's refusal.
+func (w world) exec(sql string, args postgres.Args) error {
+	return w.tx(func(tx postgres.Tx) error {
+		_, err := postgres.Exec(ctx, tx, sql, args)
+		return err
+	})
+}
+
+func value[T any](w world, sql string, args postgres.Args) (v T) {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) (err error) {
+		v, err = postgres.Value[T](ctx, tx, sql, args)
+		return err
+	}))
+	return v
+}
+
+// lock takes the workspace for a user.
+func (w world) lock(who authz.Actor) fence.Token {
+	w.Helper()
+	return w.acquire(fence.Holder{Kind: fence.User, ID: string(who.User), Name: who.Name})
+}
+
+func (w world) acquire(h fence.Holder) (tok fence.Token) {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) (err error) {
+		tok, err = fence.Acquire(ctx, tx, w.ws, h, "test")
+		return err
+	}))
+	return tok
+}
+
+func (w world) release(tok fence.Token) {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) error { return fence.Release(ctx, tx, tok) }))
+}
+
+// forceUnlock takes the workspace from whoever holds it.
+func (w world) forceUnlock() {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) error {
+		status, err := fence.Lock(ctx, tx, w.ws)
+		if err != nil {
+			return err
+		}
+		_, err = fence.Revoke(ctx, tx, status)
+		return err
+	}))
+}
+
+func (w world) epoch() int64 {
+	w.Helper()
+	return value[int64](w, "select epoch from workspace_fences where workspace_id = @ws", postgres.Args{"ws": w.ws})
+}
+
+// apply makes the actor of an apply attempt whose run holds the workspace.
+func (w world) apply(predecessor ids.StateVersion) (authz.Actor, fence.Token) {
+	w.Helper()
+	run := ids.New[ids.Run]()
+	tok := w.acquire(fence.Holder{Kind: fence.Run, ID: string(run)})
+	return authz.Actor{
+		Kind: authz.AttemptActor, Attempt: ids.New[ids.Attempt](), Run: run, Organization: w.acme.ID, Workspace: w.ws,
+		Phase: authz.Apply, Sandbox: "box-1", Epoch: tok.Epoch, Predecessor: predecessor,
+	}, tok
+}
+
+// current gives the pointer; empty when there is none.
+func (w world) current() (id ids.StateVersion) {
+	w.Helper()
+	require.NoError(w, w.tx(func(tx postgres.Tx) (err error) {
+		id, err = state.CurrentID(ctx, tx, w.ws)
+		return err
+	}))
+	return id
+}
+
+func (w world) audited(action string) int {
+	w.Helper()
+	return value[int](w, "select count(*) from audit_entries where action = @action", postgres.Args{"action": action})
+}
+
+// file is a state as tofu writes it; mark makes its bytes different.
+func file(serial int64, lineage, mark string) []byte {
+	return fmt.Appendf(nil, `{
+  "version": 4,
+  "terraform_version": "1.10.6",
+  "serial": %d,
+  "lineage": %q,
+  "outputs": {
+    "greeting": {"value": %q, "type": "string"},
+    "password": {"value": {"a":["hunter2-%s"]}, "type": ["object",{"a":["list","string"]}], "sensitive": true}
+  },
+  "resources": [
+    {"module": "module.net[\"a\"]", "mode": "managed", "type": "terraform_data", "name": "one",
+     "provider": "provider[\"terraform.io/builtin/terraform\"]", "instances": [{"index_key":0},{"index_key":1}]}
+  ],
+  "check_results": null
+}
+`, serial, lineage, mark, mark)
+}
+
+func md5of(content []byte) string {
+	sum := md5.Sum(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func announce(serial int64, lineage string, content []byte) state.Create {
+	return state.Create{Serial: serial, Lineage: lineage, MD5: md5of(content)}
+}
+
+func (w world) begin(who authz.Actor, serial int64, content []byte) state.Version {
+	w.Helper()
+	v, created, err := w.Begin(ctx, who, w.ws, announce(serial, lineage, content))
+	require.NoError(w, err)
+	require.True(w, created)
+	return v
+}
+
+// publish announces and uploads; the workspace must be the actor's.
+func (w world) publish(who authz.Actor, serial int64, content []byte) state.Version {
+	w.Helper()
+	v, err := w.Upload(ctx, w.begin(who, serial, content).ID, bytes.NewReader(content))
+	require.NoError(w, err)
+	return v
+}
+
+func (w world) download(who authz.Actor, id ids.StateVersion) []byte {
+	w.Helper()
+	body, _, err := w.Download(ctx, who, id)
+	require.NoError(w, err)
+	content, err := io.ReadAll(body)
+	require.NoError(w, err)
+	require.NoError(w, body.Close())
+	return content
+}
+
+func (w world) version(id ids.StateVersion) state.Version {
+	w.Helper()
+	v, err := w.Version(ctx, w.ada, id)
+	require.NoError(w, err)
+	return v
+}
+
+func wantFault(t testing.TB, err error, kind fault.Kind, code string) {
+	t.Helper()
+	require.Error(t, err)
+	assert.Truef(t, fault.Is(err, kind) && fault.HasCode(err, code), "want %s %s, got %s: %v", kind, code, fault.KindOf(err), err)
+}
+
+func TestPublishAndReadBack(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Current(ctx, w.ada, w.ws)
+	wantFault(t, err, fault.NotFound, "no_state")
+	outputs, err := w.CurrentOutputs(ctx, w.ada, w.ws)
+	require.NoError(t, err)
+	assert.Empty(t, outputs)
+
+	tok := w.lock(w.ada)
+	content := file(7, lineage, "one") // a first version may have any serial
+	v := w.begin(w.ada, 7, content)
+	assert.Equal(t, state.Pending, v.Status)
+	assert.Equal(t, []any{tok.Epoch, fence.User, string(w.ada.User), w.ada.User}, []any{v.Epoch, v.HolderKind, v.HolderID, v.CreatedBy})
+	assert.Empty(t, w.current(), "an announced version is not current")
+	_, _, err = w.Download(ctx, w.ada, v.ID)
+	wantFault(t, err, fault.NotFound, "no_bytes")
+
+	v, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, state.Finalized, v.Status, "the raw bytes alone finalize (ST-18)")
+	assert.Equal(t, int64(7), v.Serial)
+	assert.Equal(t, lineage, v.Lineage)
+	assert.Equal(t, int64(len(content)), v.Size)
+	assert.Equal(t, "1.10.6", v.TerraformVersion)
+	assert.False(t, v.ClientEncrypted)
+	assert.NotNil(t, v.FinalizedAt)
+	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2}}, v.Resources)
+	assert.Equal(t, content, w.download(w.ada, v.ID), "byte for byte")
+	assert.Equal(t, v.ID, w.current())
+	read, err := w.Current(ctx, w.mia, w.ws)
+	require.NoError(t, err)
+	assert.Equal(t, v, read)
+	assert.Equal(t, 1, w.audited("state.published"))
+
+	outputs, err = w.CurrentOutputs(ctx, w.mia, w.ws)
+	require.NoError(t, err)
+	require.Len(t, outputs, 2)
+	assert.Equal(t, "greeting", outputs[0].Name)
+	assert.JSONEq(t, `"one"`, string(outputs[0].Value))
+	assert.JSONEq(t, `"string"`, string(outputs[0].Type))
+	assert.Equal(t, []any{"password", true}, []any{outputs[1].Name, outputs[1].Sensitive})
+	assert.JSONEq(t, `{"a":["hunter2-one"]}`, string(outputs[1].Value))
+	one, err := w.Output(ctx, w.mia, outputs[1].ID)
+	require.NoError(t, err)
+	assert.Equal(t, outputs[1], one)
+	same, err := w.Outputs(ctx, w.mia, v.ID)
+	require.NoError(t, err)
+	assert.Equal(t, outputs, same)
+}
+
+func TestVersionsAreListedNewestFirst(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	var published []ids.StateVersion
+	for serial := range int64(3) {
+		published = append([]ids.StateVersion{w.publish(w.ada, serial, file(serial, lineage, "x")).ID}, published...)
+	}
+	pending := w.begin(w.ada, 9, file(9, lineage, "x"))
+	names := func(f state.Filter) (list []ids.StateVersion, total int) {
+		versions, total, err := w.Versions(ctx, w.mia, w.ws, f)
+		require.NoError(t, err)
+		for _, v := range versions {
+			assert.Empty(t, v.Resources, "a list opens nothing sealed")
+			list = append(list, v.ID)
+		}
+		return list, total
+	}
+	list, total := names(state.Filter{Limit: 10})
+	assert.Equal(t, append([]ids.StateVersion{pending.ID}, published...), list)
+	assert.Equal(t, 4, total)
+	list, total = names(state.Filter{Status: state.Finalized, Limit: 2, Offset: 1})
+	assert.Equal(t, published[1:], list)
+	assert.Equal(t, 3, total)
+}
+
+func TestJSONFormInAnyOrder(t *testing.T) {
+	for _, order := range []string{"before", "after"} {
+		t.Run(order, func(t *testing.T) {
+			w := newWorld(t)
+			w.lock(w.ada)
+			content := file(1, lineage, "x")
+			v := w.begin(w.ada, 1, content)
+			raw := func() {
+				_, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
+				require.NoError(t, err)
+			}
+			if order == "after" {
+				raw()
+				_, _, err := w.DownloadJSON(ctx, w.ada, v.ID)
+				wantFault(t, err, fault.NotFound, "no_bytes")
+			}
+			require.NoError(t, w.UploadJSON(ctx, v.ID, strings.NewReader(`{"values":1}`)))
+			if order == "before" {
+				assert.Empty(t, w.current(), "the JSON form decides nothing")
+				raw()
+			}
+			assert.Equal(t, v.ID, w.current())
+			body, _, err := w.DownloadJSON(ctx, w.ada, v.ID)
+			require.NoError(t, err)
+			got, err := io.ReadAll(body)
+			require.NoError(t, err)
+			require.NoError(t, body.Close())
+			assert.Equal(t, `{"values":1}`, string(got))
+			assert.Equal(t, content, w.download(w.ada, v.ID))
+
+			require.NoError(t, w.UploadJSON(ctx, v.ID, strings.NewReader(`{"values":1}`)), "the same again")
+			wantFault(t, w.UploadJSON(ctx, v.ID, strings.NewReader(`{"values":2}`)), fault.Conflict, "already_uploaded")
+		})
+	}
+}
+
+func TestClientEncryptedState(t *testing.T) {
+	envelope := func(serial, secret string) []byte {
+		return []byte(`{` + serial + `"meta":{"key_provider.pbkdf2.k":"eyJ9"},"encrypted_data":"` + secret + `","encryption_version":"v0"}`)
+	}
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := envelope(`"serial":3,"lineage":"`+lineage+`",`, "AAAA")
+	in := announce(3, lineage, content)
+	in.Outputs = []byte(`{"b":{"value":"in-plain","type":"string","sensitive":true},"a":{"value":1,"type":"number"}}`)
+	v, _, err := w.Begin(ctx, w.ada, w.ws, in)
+	require.NoError(t, err)
+	v, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, []any{true, int64(3), lineage}, []any{v.ClientEncrypted, v.Serial, v.Lineage})
+	assert.Equal(t, content, w.download(w.ada, v.ID))
+	outputs, err := w.CurrentOutputs(ctx, w.ada, w.ws)
+	require.NoError(t, err)
+	require.Len(t, outputs, 2)
+	assert.Equal(t, []any{"a", "b", true}, []any{outputs[0].Name, outputs[1].Name, outputs[1].Sensitive})
+	assert.True(t, value[bool](w, "select declared_outputs_sealed is null from state_versions where id = @id", postgres.Args{"id": v.ID}), "the declared copy is not kept")
+
+	early := envelope("", "BBBB") // as OpenTofu 1.7 wrote it: the declared facts serve
+	v, err = w.Upload(ctx, w.begin(w.ada, 4, early).ID, bytes.NewReader(early))
+	require.NoError(t, err)
+	assert.Equal(t, []any{int64(4), lineage}, []any{v.Serial, v.Lineage})
+}
+
+func TestTheBytesDecideNotTheDeclaration(t *testing.T) {
+	w := newWorld(t)
+	tok := w.lock(w.ada)
+	first := w.publish(w.ada, 5, file(5, lineage, "a"))
+
+	t.Log("a user may declare something else than the file says; it is recorded")
+	content := file(6, lineage, "b")
+	v, _, err := w.Begin(ctx, w.ada, w.ws, state.Create{Serial: 60, MD5: md5of(content)})
+	require.NoError(t, err)
+	v, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, []any{int64(6), int64(60), lineage, ""}, []any{v.Serial, v.DeclaredSerial, v.Lineage, v.DeclaredLineage})
+	assert.Contains(t, value[string](w, "select details::text from audit_entries where action = 'state.published' and object_id = @id", postgres.Args{"id": v.ID}), `"declared_serial": 60`)
+
+	t.Log("but the rules hold for what the file says")
+	refused := func(in state.Create, content []byte, code string) {
+		t.Helper()
+		in.MD5 = md5of(content)
+		stale, _, err := w.Begin(ctx, w.ada, w.ws, in)
+		require.NoError(t, err)
+		_, err = w.Upload(ctx, stale.ID, bytes.NewReader(content))
+		wantFault(t, err, fault.Conflict, code)
+		w.wantEvidence(stale.ID, code, content)
+		assert.Equal(t, v.ID, w.current())
+	}
+	refused(state.Create{Serial: 61, Lineage: lineage}, file(6, lineage, "stale by its bytes"), "stale_serial")
+	refused(state.Create{Serial: 62, Lineage: lineage}, file(62, other, "of other lineage by its bytes"), "lineage_mismatch")
+	refused(state.Create{Serial: 63}, file(63, other, "lineage not declared"), "lineage_mismatch")
+	refused(state.Create{Serial: 64}, file(64, "", "no lineage at all"), "lineage_mismatch")
+	w.release(tok)
+
+	t.Log("an attempt must declare what it sends")
+	runner, _ := w.apply(v.ID)
+	for mark, declared := range map[string]state.Create{"serial": {Serial: 8, Lineage: lineage}, "lineage": {Serial: 7, Lineage: lineage}} {
+		content := file(7, lineage, mark)
+		if mark == "lineage" {
+			content = file(7, other, mark)
+		}
+		declared.MD5 = md5of(content)
+		u, _, err := w.Begin(ctx, runner, w.ws, declared)
+		require.NoError(t, err)
+		_, err = w.Upload(ctx, u.ID, bytes.NewReader(content))
+		wantFault(t, err, fault.Invalid, "state_attribute_mismatch")
+		w.wantEvidence(u.ID, "state_attribute_mismatch", content)
+	}
+	assert.Equal(t, v.ID, w.current())
+	assert.Equal(t, state.Finalized, w.version(first.ID).Status, "old versions stay")
+}
+
+// wantEvidence demands that a refused upload is discarded, with its bytes kept.
+func (w world) wantEvidence(id ids.StateVersion, code string, content []byte) {
+	w.Helper()
+	v := w.version(id)
+	assert.Equal(w, []any{state.Discarded, code}, []any{v.Status, v.DiscardReason})
+	assert.Equal(w, content, w.download(w.ada, id), "the refused bytes are evidence")
+	assert.NotEqual(w, id, w.current())
+	assert.Equal(w, 1, value[int](w, "select count(*) from audit_entries where action = 'state.refused' and object_id = @id and details ->> 'code' = @code", postgres.Args{"id": id, "code": code}))
+}
+
+func TestDeclarationsAreCheckedEarly(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	w.publish(w.ada, 5, file(5, lineage, "a"))
+	for code, in := range map[string]state.Create{
+		"stale_serial":     announce(5, lineage, file(5, lineage, "b")),
+		"lineage_mismatch": announce(6, other, file(6, other, "b")),
+	} {
+		_, _, err := w.Begin(ctx, w.ada, w.ws, in)
+		wantFault(t, err, fault.Conflict, code)
+		assert.Contains(t, err.Error(), "5", "both serials are named")
+		assert.Contains(t, err.Error(), "rollback")
+	}
+	for pointer, in := range map[string]state.Create{
+		"serial":  {Serial: -1, MD5: md5of(nil)},
+		"lineage": {Serial: 9, MD5: md5of(nil), Lineage: "a\x00b"},
+		"md5":     {Serial: 9, MD5: "D41D8CD98F00B204E9800998ECF8427E"},
+	} {
+		_, _, err := w.Begin(ctx, w.ada, w.ws, in)
+		wantFault(t, err, fault.Invalid, "invalid_attribute")
+		var f *fault.Error
+		require.ErrorAs(t, err, &f)
+		assert.Equal(t, "/data/attributes/"+pointer, f.Pointer)
+	}
+	_, total, err := w.Versions(ctx, w.ada, w.ws, state.Filter{Limit: 10})
+	require.NoError(t, err)
+	assert.Equal(t, 1, total, "nothing was announced")
+}
+
+func TestBytesThatAreNoState(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	for name, content := range map[string]string{
+		"text": "not a state", "empty": "", "array": "[]", "no serial": `{"lineage":"x"}`, "no lineage": `{"serial":3}`,
+		"serial twice": `{"serial":1,"lineage":"x","serial":3}`, "truncated": string(file(1, lineage, "t")[:200]), "trailing": string(file(1, lineage, "t")) + "x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := w.begin(w.ada, 3, []byte(content))
+			_, err := w.Upload(ctx, v.ID, strings.NewReader(content))
+			wantFault(t, err, fault.Invalid, "state_malformed")
+			w.wantEvidence(v.ID, "state_malformed", []byte(content))
+			assert.Equal(t, int64(3), w.version(v.ID).Serial, "what was declared stays")
+			_, err = w.Upload(ctx, v.ID, strings.NewReader(content))
+			wantFault(t, err, fault.Conflict, "upload_discarded")
+			wantFault(t, w.UploadJSON(ctx, v.ID, strings.NewReader("{}")), fault.Conflict, "upload_discarded")
+			again, created, err := w.Begin(ctx, w.ada, w.ws, announce(3, lineage, []byte(content)))
+			require.NoError(t, err)
+			assert.True(t, created && again.ID != v.ID, "a refused create is no retry key")
+		})
+	}
+	assert.Empty(t, w.current())
+}
+
+func TestWrongDigestChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, "x")
+	v := w.begin(w.ada, 1, content)
+	_, err := w.Upload(ctx, v.ID, bytes.NewReader(file(1, lineage, "changed on the way")))
+	wantFault(t, err, fault.Invalid, "digest_mismatch")
+	assert.Equal(t, state.Pending, w.version(v.ID).Status)
+	assert.Equal(t, 1, value[int](w, "select count(*) from objects where status = 'discarded'", nil), "bytes that were not announced are given up")
+	v, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, v.ID, w.current())
+}
+
+func TestRepeats(t *testing.T) {
+	w := newWorld(t)
+	tok := w.lock(w.ada)
+	content := file(1, lineage, "x")
+	v := w.begin(w.ada, 1, content)
+
+	repeat, created, err := w.Begin(ctx, w.ada, w.ws, announce(1, lineage, content))
+	require.NoError(t, err)
+	assert.Equal(t, []any{false, v.ID}, []any{created, repeat.ID}, "the exact create again is the same version")
+
+	v, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	again, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, v, again, "the same bytes again are the lost answer")
+	_, err = w.Upload(ctx, v.ID, bytes.NewReader(file(1, lineage, "y")))
+	wantFault(t, err, fault.Conflict, "already_finalized")
+	assert.Equal(t, content, w.download(w.ada, v.ID))
+	repeat, created, err = w.Begin(ctx, w.ada, w.ws, announce(1, lineage, content))
+	require.NoError(t, err)
+	assert.Equal(t, []any{false, v.ID}, []any{created, repeat.ID}, "also when it is final")
+	assert.Equal(t, 1, w.audited("state.published"))
+
+	t.Log("equal bytes under a new epoch are a new version (amendment 15)")
+	w.release(tok)
+	w.lock(w.ada)
+	fresh := w.publish(w.ada, 1, content)
+	assert.NotEqual(t, v.ID, fresh.ID)
+	assert.Equal(t, fresh.ID, w.current())
+}
+
+func TestAnUploadMustBeginInTime(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, "x")
+	late := func(id ids.StateVersion) {
+		require.NoError(t, w.exec("update state_versions set expires_at = clock_timestamp() where id = @id", postgres.Args{"id": id}))
+	}
+	open := func() (n int) {
+		require.NoError(t, w.tx(func(tx postgres.Tx) (err error) {
+			n, err = state.OpenUploads(ctx, tx, w.ws, w.epoch())
+			return err
+		}))
+		return n
+	}
+	v := w.begin(w.ada, 1, content)
+	assert.Equal(t, 1, open())
+	late(v.ID)
+	assert.Zero(t, open(), "an unclaimed upload does not matter for ever")
+	_, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
+	wantFault(t, err, fault.Conflict, "upload_expired")
+	wantFault(t, w.UploadJSON(ctx, v.ID, strings.NewReader("{}")), fault.Conflict, "upload_expired")
+
+	fresh, created, err := w.Begin(ctx, w.ada, w.ws, announce(1, lineage, content))
+	require.NoError(t, err)
+	assert.True(t, created && fresh.ID != v.ID, "the create made again starts anew")
+	assert.Equal(t, "upload_expired", w.version(v.ID).DiscardReason)
+
+	require.NoError(t, w.UploadJSON(ctx, fresh.ID, strings.NewReader("{}")))
+	late(fresh.ID)
+	assert.Equal(t, 1, open(), "a claim by the JSON form alone counts (G-23)")
+	_, err = w.Upload(ctx, fresh.ID, bytes.NewReader(content))
+	require.NoError(t, err, "what has begun may go on")
+	assert.Zero(t, open())
+}
+
+// An aborted request leaves a claim, and no version that anybody sees as current.
+func TestAnUploadThatBreaksOff(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, strings.Repeat("x", 1<<20))
+	v := w.begin(w.ada, 1, content)
+	broken := io.MultiReader(bytes.NewReader(content[:600_000]), brokenReader{})
+	_, err := w.Upload(ctx, v.ID, broken)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.True(t, value[bool](w, "select raw_claimed_at is not null and status = 'pending' from state_versions where id = @id", postgres.Args{"id": v.ID}), "claimed, not finalized (ST-17)")
+	assert.Empty(t, w.current())
+
+	w.store.SetDown(true)
+	_, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	assert.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+	w.store.SetDown(false)
+	_, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	assert.Equal(t, content, w.download(w.ada, w.current()))
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// What OpenTofu marks as sensitive, and all that belongs to the state, stands
+// nowhere in plain: not in any column of any table, not in the store.
+func TestNothingOfAStateIsStoredInPlain(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	const secret = "hunter2-tellnobody"
+	content := file(1, lineage, "tellnobody")
+	in := announce(1, lineage, content)
+	in.Outputs = []byte(`{"password":{"value":"` + secret + `","type":"string","sensitive":true}}`)
+	v, _, err := w.Begin(ctx, w.ada, w.ws, in)
+	require.NoError(t, err)
+	assert.Empty(t, w.columnsWith(secret), "announced")
+	_, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	_, err = w.Upload(ctx, w.begin(w.ada, 2, []byte(secret)).ID, strings.NewReader(secret))
+	wantFault(t, err, fault.Invalid, "state_malformed")
+	assert.NotContains(t, err.Error(), secret)
+	_, err = w.Rollback(ctx, w.ada, w.ws, v.ID)
+	require.NoError(t, err)
+
+	for _, plain := range []string{secret, "terraform_data", "greeting"} {
+		assert.Empty(t, w.columnsWith(plain), plain)
+		for _, key := range w.store.Keys() {
+			assert.NotContains(t, string(w.store.Bytes(key)), plain, key)
+		}
+	}
+	assert.NotEmpty(t, w.columnsWith(lineage), "the search finds what is there in plain")
+}
+
+// columnsWith names the columns of any table that hold the text.
+func (w world) columnsWith(text string) (found []string) {
+	w.Helper()
+	type column struct{ TableName, ColumnName, DataType string }
+	require.NoError(w, w.tx(func(tx postgres.Tx) error {
+		columns, err := postgres.All[column](ctx, tx, `select c.table_name, c.column_name, c.data_type from information_schema.columns c
+			join information_schema.tables t using (table_schema, table_name) where c.table_schema = 'public' and t.table_type = 'BASE TABLE'`, nil)
+		if err != nil {
+			return err
+		}
+		for _, c := range columns {
+			as := fmt.Sprintf("position(@text in %q::text)", c.ColumnName)
+			if c.DataType == "bytea" {
+				as = fmt.Sprintf("position(convert_to(@text, 'UTF8') in %q)", c.ColumnName)
+			}
+			n, err := postgres.Value[int](ctx, tx, fmt.Sprintf("select count(*) from %q where %s > 0", c.TableName, as), postgres.Args{"text": text})
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				found = append(found, c.TableName+"."+c.ColumnName)
+			}
+		}
+		return nil
+	}))
+	return found
+}

@@ -1,0 +1,332 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/internal/failpoint"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Upload takes the raw bytes of an announced version and makes it current. The
+// caller has proved by a link that it may upload; whether it still may publish is
+// decided here, by the fence (ST-17, ST-19). Bytes that are refused are kept as
+// evidence, except those that are not the announced ones.
+// The same bytes again answer the finalized version; other bytes are a Conflict.
+// Errors: Invalid "digest_mismatch" (nothing changed, the upload may be repeated),
+// "state_malformed", "state_attribute_mismatch"; Conflict "stale_fence",
+// "state_moved", "stale_serial", "lineage_mismatch", "already_finalized",
+// "upload_discarded", "upload_expired"; RecoveryHeld.
+func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reader) (Version, error) {
+	v, err := s.claim(ctx, id, "ClaimRaw")
+	if err != nil {
+		return Version{}, err
+	}
+	if v.Status == Finalized {
+		return repeated(v, body)
+	}
+	file, object, err := s.store(ctx, v, body)
+	if err != nil {
+		return Version{}, err
+	}
+	failpoint.Here("state.upload.after-put")
+	if object.MD5 != v.DeclaredMD5 {
+		if err := s.drop(ctx, v, object); err != nil {
+			return Version{}, err
+		}
+		return Version{}, fault.New(fault.Invalid, "digest_mismatch", "The uploaded bytes have the MD5 %s, but %s was announced. Nothing was changed; upload the file again.", object.MD5, v.DeclaredMD5)
+	}
+	return s.finalize(context.WithoutCancel(ctx), id, file, object)
+}
+
+// repeated answers an upload of a version that is final: the same bytes are a
+// lost answer asked for again, others are refused.
+func repeated(v Version, body io.Reader) (Version, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, body); err != nil {
+		return Version{}, err
+	}
+	if refused := again(v, hex.EncodeToString(hash.Sum(nil))); refused != nil {
+		return Version{}, refused
+	}
+	return v, nil
+}
+
+func again(v Version, sha256 string) *fault.Error {
+	if sha256 == v.SHA256 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "already_finalized", "This state version was already uploaded with other bytes; it does not change. Announce a new one.")
+}
+
+func discarded(v Version) *fault.Error {
+	return fault.New(fault.Conflict, "upload_discarded", "This upload was refused before (%s). Lock the workspace, read the current state and upload again.", v.DiscardReason)
+}
+
+// claim notes durably that bytes begin to arrive, before the first is taken.
+func (s *Service) claim(ctx context.Context, id ids.StateVersion, query string) (v Version, err error) {
+	err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) error {
+		claimed, err := postgres.Exec(ctx, tx, Queries.Get(query), postgres.Args{"id": id})
+		if err != nil {
+			return err
+		}
+		if v, err = s.load(ctx, tx, id); err != nil || claimed == 1 {
+			return err
+		}
+		switch {
+		case v.Status == Discarded:
+			return discarded(v)
+		case v.Status == Pending && v.JSONObject == "":
+			return fault.New(fault.Conflict, "upload_expired", "This upload was announced more than %s ago and never begun. Announce the state again.", UploadLifetime)
+		}
+		return nil // the bytes are there already: the caller compares
+	})
+	return v, err
+}
+
+// store seals the bytes while reading serial, lineage, outputs and resources out
+// of them. Bytes that are no state file come back with file.malformed set.
+func (s *Service) store(ctx context.Context, v Version, body io.Reader) (File, artifacts.Object, error) {
+	pr, pw := io.Pipe()
+	var file File
+	var unread error
+	parsed := make(chan struct{})
+	go func() {
+		defer close(parsed)
+		file, unread = ReadFile(pr)
+		_, _ = io.Copy(io.Discard, pr) // what follows a syntax error is still hashed and kept
+	}()
+	object, err := s.objects.Put(ctx, artifacts.Spec{
+		Organization: v.Organization, Workspace: v.Workspace, Kind: artifacts.KindState, Run: v.Run,
+		Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
+	}, io.TeeReader(body, pw), 0)
+	_ = pw.CloseWithError(err) // nil reads as the end
+	<-parsed
+	if err != nil {
+		return File{}, artifacts.Object{}, err
+	}
+	if unread != nil && !errors.As(unread, &file.malformed) {
+		return File{}, artifacts.Object{}, unread
+	}
+	return file.completed(v), object, nil
+}
+
+// completed fills in what an encrypted file leaves out: early OpenTofu wrote neither
+// serial nor lineage beside the ciphertext.
+func (f File) completed(v Version) File {
+	if f.Encrypted && !f.HasSerial {
+		f.Serial, f.HasSerial = v.DeclaredSerial, true
+	}
+	if f.Encrypted && !f.HasLineage {
+		f.Lineage, f.HasLineage = v.DeclaredLineage, true
+	}
+	if f.malformed == nil && (!f.HasSerial || !f.HasLineage) {
+		f.malformed = malformed("it names no serial or no lineage")
+	}
+	return f
+}
+
+// finalize moves the pointer, or refuses and keeps the bytes. Everything that
+// decides is read under the lineage lock.
+func (s *Service) finalize(ctx context.Context, id ids.StateVersion, file File, object artifacts.Object) (v Version, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var refused *fault.Error
+	err = postgres.InTx(ctx, s.db, "state.finalize", func(tx postgres.Tx) error {
+		unlocked, err := s.load(ctx, tx, id) // only to learn the workspace, whose lock comes first
+		if err != nil {
+			return err
+		}
+		status, err := fence.Lock(ctx, tx, unlocked.Workspace)
+		if err != nil {
+			return err
+		}
+		if v, err = s.lockVersion(ctx, tx, id); err != nil {
+			return err
+		}
+		switch v.Status {
+		case Finalized: // by another request with the same version
+			refused = again(v, object.SHA256)
+			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
+		case Discarded:
+			refused = discarded(v)
+			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
+		}
+		current, err := s.current(ctx, tx, v.Workspace)
+		if err != nil {
+			return err
+		}
+		if refused = refusal(v, status, current, file, object); refused != nil {
+			return s.keepRefused(ctx, tx, v, file, object, refused)
+		}
+		return s.publish(ctx, tx, &v, status, file, object)
+	})
+	if err != nil {
+		return Version{}, err
+	}
+	if refused != nil {
+		return Version{}, refused
+	}
+	return v, nil
+}
+
+// refusal says why v may not become current; nil when it may.
+func refusal(v Version, status fence.Status, current Version, file File, object artifacts.Object) *fault.Error {
+	switch {
+	case file.malformed != nil:
+		return file.malformed
+	case status.Epoch != v.Epoch || !status.HeldBy(v.HolderKind, v.HolderID):
+		return fault.New(fault.Conflict, "stale_fence", "The lock under which this upload was begun (epoch %d) is gone; the workspace is at epoch %d. The uploaded bytes are kept but are not the current state.", v.Epoch, status.Epoch)
+	case status.RecoveryHeld:
+		return fault.New(fault.RecoveryHeld, "workspace_recovery_pending", "%s ended before this upload was complete, and the workspace is held until it is recovered. The uploaded bytes are kept for the recovery.", status.Holder.ID)
+	case v.Attempt != "" && (file.Serial != v.DeclaredSerial || (v.DeclaredLineage != "" && file.Lineage != v.DeclaredLineage)):
+		return fault.New(fault.Invalid, "state_attribute_mismatch", "The file says serial %d and lineage %q, but serial %d and lineage %q were announced.", file.Serial, file.Lineage, v.DeclaredSerial, v.DeclaredLineage)
+	case current.ID != v.Base:
+		return fault.New(fault.Conflict, "state_moved", "Another state (serial %d) became current while this one was being uploaded. Read it and repeat the change on top of it.", current.Serial)
+	case v.Forced:
+		return nil
+	}
+	if refused := sameLineage(current, file.Serial, file.Lineage); refused != nil {
+		return refused
+	}
+	return advances(current, file.Serial, object.SHA256 == current.SHA256)
+}
+
+// keepRefused marks the upload as refused with its bytes as evidence. While the
+// workspace is held for recovery the row stays pending: recovery decides about it.
+func (s *Service) keepRefused(ctx context.Context, tx postgres.Tx, v Version, file File, object artifacts.Object, why *fault.Error) error {
+	if why.Kind == fault.RecoveryHeld {
+		kept, err := postgres.Exec(ctx, tx, Queries.Get("KeepUnpublished"), postgres.Args{"id": v.ID, "object_id": object.ID})
+		if err != nil || kept == 1 {
+			return err
+		}
+		return s.objects.Discard(ctx, tx, v.Organization, object.ID) // an earlier try left the same bytes
+	}
+	args := postgres.Args{
+		"id": v.ID, "reason": why.Code, "object_id": object.ID, "size": object.Size, "sha256": object.SHA256, "serial": file.Serial, "lineage": file.Lineage,
+	}
+	details := map[string]any{"workspace": v.Workspace, "code": why.Code, "sha256": object.SHA256, "epoch": v.Epoch, "serial": file.Serial, "lineage": file.Lineage}
+	if file.malformed != nil { // the bytes said nothing; what was declared stays
+		args["serial"], args["lineage"] = nil, nil
+		delete(details, "serial")
+		delete(details, "lineage")
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("Discard"), args); err != nil {
+		return fmt.Errorf("discard %s: %w", v.ID, err)
+	}
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: v.Organization, Actor: v.actor(), Action: "state.refused", ObjectKind: "state-version", ObjectID: string(v.ID), Details: details,
+	})
+}
+
+// drop gives up bytes that nothing will point to.
+func (s *Service) drop(ctx context.Context, v Version, object artifacts.Object) error {
+	return postgres.InTx(context.WithoutCancel(ctx), s.db, "state.drop", func(tx postgres.Tx) error {
+		return s.objects.Discard(ctx, tx, v.Organization, object.ID)
+	})
+}
+
+func (s *Service) publish(ctx context.Context, tx postgres.Tx, v *Version, status fence.Status, file File, object artifacts.Object) error {
+	resources, err := s.sealResources(ctx, tx, v.Organization, v.ID, file.Resources)
+	if err != nil {
+		return err
+	}
+	previous, err := postgres.Value[int](ctx, tx, Queries.Get("ResourceCount"), postgres.Args{"id": v.Base})
+	if err != nil {
+		return err
+	}
+	outputs := outputsOf(*v, file)
+	n, err := postgres.Exec(ctx, tx, Queries.Get("Finalize"), postgres.Args{
+		"id": v.ID, "epoch": v.Epoch, "serial": file.Serial, "lineage": file.Lineage, "size": object.Size, "sha256": object.SHA256,
+		"client_encrypted": file.Encrypted, "terraform_version": file.TerraformVersion, "resource_count": file.ResourceCount, "resources_sealed": resources, "object_id": object.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("finalize %s: %w", v.ID, err)
+	}
+	if n != 1 {
+		return fmt.Errorf("finalize %s: it is not pending", v.ID) // its row is locked: this cannot be
+	}
+	if err := s.sealOutputs(ctx, tx, *v, outputs); err != nil {
+		return err
+	}
+	if err := s.movePointer(ctx, tx, v.Organization, v.Workspace, v.ID, v.Base); err != nil {
+		return err
+	}
+	details := map[string]any{
+		"workspace": v.Workspace, "serial": file.Serial, "lineage": file.Lineage, "sha256": object.SHA256, "epoch": v.Epoch, "base": v.Base, "run": v.Run,
+		"declared_serial": v.DeclaredSerial, "declared_lineage": v.DeclaredLineage,
+		"emptied": previous > 0 && file.ResourceCount == 0 && !file.Encrypted,
+	}
+	action := "state.published"
+	if v.Forced {
+		if _, err := fence.Grow(ctx, tx, status.Token()); err != nil {
+			return err
+		}
+		action = "state.forced"
+	}
+	if err := audit.Append(ctx, tx, audit.Entry{Organization: v.Organization, Actor: v.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(v.ID), Details: details}); err != nil {
+		return err
+	}
+	*v, err = s.load(ctx, tx, v.ID)
+	return err
+}
+
+func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace, id, base ids.StateVersion) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("MovePointer"), postgres.Args{
+		"workspace_id": workspace, "organization_id": organization, "id": id, "base_version_id": base,
+	})
+	if err != nil {
+		return fmt.Errorf("move the state pointer: %w", err)
+	}
+	if n != 1 {
+		return fault.New(fault.Conflict, "state_moved", "Another state became current in the meantime. Read it and repeat the change on top of it.")
+	}
+	return nil
+}
+
+// UploadJSON takes the JSON form of an announced version, which the client may
+// send beside the raw one in any order; it is kept sealed and decides nothing (G-23).
+func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.Reader) error {
+	v, err := s.claim(ctx, id, "ClaimJSON")
+	if err != nil {
+		return err
+	}
+	object, err := s.objects.Put(ctx, artifacts.Spec{
+		Organization: v.Organization, Workspace: v.Workspace, Kind: artifacts.KindStateJSON, Run: v.Run,
+		Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
+	}, body, 0)
+	if err != nil {
+		return err
+	}
+	return postgres.InTx(context.WithoutCancel(ctx), s.db, "state.attach-json", func(tx postgres.Tx) error {
+		n, err := postgres.Exec(ctx, tx, Queries.Get("AttachJSON"), postgres.Args{"id": id, "json_object_id": object.ID})
+		if err != nil || n == 1 {
+			return err
+		}
+		earlier, err := s.load(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if earlier.Status == Discarded {
+			return discarded(earlier)
+		}
+		had, err := s.objects.Info(ctx, tx, earlier.Organization, earlier.JSONObject)
+		if err != nil {
+			return err
+		}
+		if had.SHA256 != object.SHA256 {
+			return fault.New(fault.Conflict, "already_uploaded", "The JSON form of this state version was already uploaded with other bytes.")
+		}
+		return s.objects.Discard(ctx, tx, earlier.Organization, object.ID)
+	})
+}

@@ -1,0 +1,112 @@
+package tfeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+var update = flag.Bool("update", false, "write the golden documents anew")
+
+var linkToken = regexp.MustCompile(`/(log|upload|upload-json)/[A-Za-z0-9_-]{54}"`)
+
+// TestGoldenDocuments compares every kind of resource, to the byte, with a file in
+// testdata. Tokens in addresses are random and written as TOKEN.
+func TestGoldenDocuments(t *testing.T) {
+	for name, d := range goldenDocuments(t) {
+		payload, err := d.payload()
+		require.NoError(t, err, name)
+		got, err := json.MarshalIndent(payload, "", "  ")
+		require.NoError(t, err, name)
+		got = append(linkToken.ReplaceAll(got, []byte(`/$1/TOKEN"`)), '\n')
+		file := filepath.Join("testdata", name+".json")
+		if *update {
+			require.NoError(t, os.WriteFile(file, got, 0o644))
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err, "write it with: go test ./tfeapi -run Golden -update")
+		assert.True(t, bytes.Equal(want, got), "%s differs:\n%s", file, got)
+	}
+}
+
+const (
+	goldOrg = ids.Organization("org-1111111111111111")
+	goldWS  = ids.Workspace("ws-1111111111111111")
+	goldRun = ids.Run("run-1111111111111111")
+	goldAnn = ids.User("user-1111111111111111")
+)
+
+func goldenDocuments(t *testing.T) map[string]document {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+	later := at.Add(time.Minute)
+	ann := authz.Actor{Kind: authz.UserActor, User: goldAnn, Roles: map[ids.Organization]authz.Role{goldOrg: authz.Owner}}
+	s := &server{Deps: Deps{Links: testLinks(t), Address: "https://h"}}
+
+	workspace := workspaces.Workspace{
+		ID: goldWS, Organization: goldOrg, OrganizationName: "acme", Project: "prj-1111111111111111", Name: "app", Description: "d",
+		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, CreatedAt: at, UpdatedAt: later,
+		Fence: fence.Status{Workspace: goldWS, Epoch: 7, Holder: fence.Holder{Kind: fence.Run, ID: string(goldRun)}, Reason: "the run", AcquiredAt: &at},
+	}
+	version := state.Version{
+		ID: "sv-1111111111111111", Organization: goldOrg, Workspace: goldWS, Status: state.Finalized, Serial: 3, Lineage: "l-1", Size: 42, SHA256: "ab",
+		TerraformVersion: "1.12.6", Run: goldRun, CreatedBy: goldAnn, JSONObject: "obj-1111111111111111", CreatedAt: at, FinalizedAt: &later,
+		Resources: []state.Resource{{Mode: "managed", Type: "terraform_data", Name: "x", Provider: "p", Instances: 2}},
+	}
+	pending := state.Version{ID: "sv-2222222222222222", Workspace: goldWS, Status: state.Pending, Serial: 4, Lineage: "l-1", CreatedBy: goldAnn, CreatedAt: at}
+	changes, epoch := true, int64(7)
+	run := runs.Detail{
+		Run: runs.Run{
+			ID: goldRun, PlanID: "plan-1111111111111111", ApplyID: "apply-1111111111111111", OrganizationID: goldOrg, OrganizationName: "acme",
+			WorkspaceID: goldWS, WorkspaceName: "app", DurableStatus: runs.AwaitingApproval, Message: "m", Source: "terraform+cloud", CreatedBy: goldAnn,
+			Refresh: true, TargetAddrs: []string{"a.b"}, ConfigurationVersionID: "cv-1111111111111111", TerraformVersion: "1.12.6", AdmittedAt: &at,
+			FenceEpoch: &epoch, HasChanges: &changes, ResourceAdditions: 2, PlanFinishedAt: &later, ApprovalExpiresAt: &later, CreatedAt: at, PlanAttempt: dispatch.Finished,
+		},
+		History: []runs.HistoryEntry{
+			{RunID: goldRun, FromStatus: runs.DispatchPending, ToStatus: runs.Queued, ActorKind: authz.UserActor, ActorID: string(goldAnn), At: at},
+			{RunID: goldRun, FromStatus: runs.Queued, ToStatus: runs.Planning, ActorKind: authz.AttemptActor, ActorID: "att-1", At: at},
+			{RunID: goldRun, FromStatus: runs.PolicyPassed, ToStatus: runs.AwaitingApproval, ActorKind: authz.SystemActor, ActorID: "holdfast", At: later},
+		},
+	}
+	variable := workspaces.Variable{ID: "var-1111111111111111", Workspace: goldWS, Key: "k", Value: "v", Category: workspaces.Terraform}
+	secret := variable
+	secret.ID, secret.Sensitive, secret.Value = "var-2222222222222222", true, ""
+	outputs, _ := newOutputViews([]state.Output{
+		{ID: "wsout-1111111111111111", FileOutput: state.FileOutput{Name: "a", Value: json.RawMessage(`"x"`), Type: json.RawMessage(`"string"`)}},
+		{ID: "wsout-2222222222222222", FileOutput: state.FileOutput{Name: "b", Value: json.RawMessage(`[1]`), Type: json.RawMessage(`["list","number"]`), Sensitive: true}},
+	}, true)
+	given := []runs.Variable{{Key: "v", Value: `"1"`, HCL: true}}
+
+	return map[string]document{
+		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
+		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
+		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at}, "acme")},
+		"workspace":              {one: s.newWorkspaceView(ann, workspace, goldRun)},
+		"variables":              {many: []view{newVariableView(variable), newVariableView(secret)}, page: paging{1, 20}.of(2)},
+		"state-version":          {one: s.newStateVersionView(version, false)},
+		"state-version-pending":  {one: s.newStateVersionView(pending, true)},
+		"outputs":                {many: views(outputs), page: paging{1, 2}.of(2)},
+		"configuration-version":  {one: newConfigurationView(runs.Configuration{ID: "cv-1111111111111111", WorkspaceID: goldWS, Status: "errored", Error: "e", CreatedAt: at})},
+		"run":                    {one: newRunView(ann, run, given), included: []view{s.newPlanView(ann, run), s.newApplyView(ann, run)}},
+		"run-events":             {many: views(newRunEventViews(run)), page: paging{1, 20}.of(4)},
+		"organization-capacity":  {one: &capacityView{Organization: "acme", Pending: 1, Running: 2}},
+		"entitlement-set":        {one: &entitlementsView{ID: "acme", Operations: true, StateStorage: true}},
+		"empty-page-beyond-last": {page: paging{999, 20}.of(41)},
+	}
+}

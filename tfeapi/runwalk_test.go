@@ -1,0 +1,180 @@
+package tfeapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"testing"
+
+	"github.com/hashicorp/go-tfe"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
+)
+
+// session is an attempt that a pretended runner has accepted.
+type session struct {
+	runs.Session
+	actor authz.Actor
+	id    ids.Attempt
+}
+
+// accept takes the next attempt as a runner does.
+func (w *world) accept(group accounts.RunnerGroup) session {
+	w.Helper()
+	ctx := w.Context()
+	runner, attempt, found, err := w.deps.Runs.Poll(ctx, group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{"1.12.6"}})
+	require.NoError(w, err)
+	require.True(w, found, "an attempt waits")
+	require.NoError(w, w.deps.Runs.Ready(ctx, group, runner))
+	s, err := w.deps.Runs.Accept(ctx, group, attempt.ID, runner, "sandbox", func(runs.Facts) ([]byte, error) { return []byte("manifest"), nil })
+	require.NoError(w, err)
+	actor, err := w.deps.Authenticate(ctx, s.Token)
+	require.NoError(w, err)
+	return session{Session: s, actor: actor, id: attempt.ID}
+}
+
+// plan hands over a finished plan with changes and a log of these bytes.
+func (w *world) plan(s session, log string) {
+	w.Helper()
+	ctx := w.Context()
+	for kind, content := range map[artifacts.Kind]string{artifacts.KindPlan: "plan", artifacts.KindPlanJSON: `{"format_version":"1.2"}`} {
+		sum := sha256.Sum256([]byte(content))
+		require.NoError(w, w.deps.Runs.HandOver(ctx, s.actor, kind, hex.EncodeToString(sum[:]), bytes.NewReader([]byte(content))))
+	}
+	next, err := w.deps.Runs.AppendLog(ctx, s.actor, 0, []byte(log))
+	require.NoError(w, err)
+	require.NoError(w, w.deps.Runs.Done(ctx, s.id, runs.Done{
+		Outcome: runs.OutcomeFinished, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: next, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
+	}))
+}
+
+func (w *world) queue(ws *tfe.Workspace, options tfe.RunCreateOptions) *tfe.Run {
+	w.Helper()
+	ctx := w.Context()
+	cv, err := w.client.ConfigurationVersions.Create(ctx, ws.ID, tfe.ConfigurationVersionCreateOptions{})
+	require.NoError(w, err)
+	require.NoError(w, w.client.ConfigurationVersions.UploadTarGzip(ctx, cv.UploadURL, bytes.NewReader(configuration(w.T))))
+	options.Workspace, options.ConfigurationVersion = ws, cv
+	run, err := w.client.Runs.Create(ctx, options)
+	require.NoError(w, err)
+	return run
+}
+
+func (w *world) read(run *tfe.Run) *tfe.Run {
+	w.Helper()
+	fresh, err := w.client.Runs.Read(w.Context(), run.ID)
+	require.NoError(w, err)
+	return fresh
+}
+
+func (w *world) logs(ctx context.Context, read func(context.Context, string) (io.Reader, error), id string) string {
+	w.Helper()
+	reader, err := read(ctx, id)
+	require.NoError(w, err)
+	text, err := io.ReadAll(reader)
+	require.NoError(w, err)
+	return string(text)
+}
+
+// TestARunOnTheWire walks one run from its creation to applied and looks at it as
+// clients do at each step.
+func TestARunOnTheWire(t *testing.T) {
+	w := newWorld(t)
+	ctx, group, ws := t.Context(), w.runner(), w.workspace("app")
+	run := w.queue(ws, tfe.RunCreateOptions{})
+	second := w.queue(ws, tfe.RunCreateOptions{})
+	assert.Equal(t, tfe.RunPending, second.Status, "one run a workspace")
+
+	planning := w.accept(group)
+	assert.Equal(t, tfe.RunPlanning, w.read(run).Status)
+	w.plan(planning, "Plan: 1 to add\n")
+	planned := w.read(run)
+	assert.Equal(t, tfe.RunPlanned, planned.Status)
+	assert.True(t, planned.HasChanges && planned.Actions.IsConfirmable && planned.Actions.IsDiscardable)
+	assert.Equal(t, planned, w.read(run), "a planned run reads the same twice")
+	plan, err := w.client.Plans.Read(ctx, run.Plan.ID)
+	require.NoError(t, err)
+	assert.Equal(t, tfe.PlanFinished, plan.Status)
+	assert.Equal(t, 1, plan.ResourceAdditions)
+	assert.Equal(t, "Plan: 1 to add\n", w.logs(ctx, w.client.Plans.Logs, run.Plan.ID))
+	document, err := w.client.Plans.ReadJSONOutput(ctx, run.Plan.ID)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"format_version":"1.2"}`, string(document))
+
+	seen, err := w.as(w.bob).Runs.Read(ctx, run.ID)
+	require.NoError(t, err)
+	assert.False(t, seen.Actions.IsConfirmable, "a member cannot decide")
+	assert.False(t, seen.Permissions.CanApply)
+	assert.ErrorContains(t, w.as(w.bob).Runs.Apply(ctx, run.ID, tfe.RunApplyOptions{}), "run:apply")
+	require.NoError(t, w.client.Runs.Apply(ctx, run.ID, tfe.RunApplyOptions{}))
+	assert.Equal(t, tfe.RunApplyQueued, w.read(run).Status)
+
+	applying := w.accept(group)
+	_, err = w.deps.Runs.StartApply(ctx, applying.actor, applying.ManifestDigest, "sandbox", "digest")
+	require.NoError(t, err)
+	assert.Equal(t, tfe.RunApplying, w.read(run).Status)
+	assert.ErrorContains(t, w.client.Runs.ForceCancel(ctx, run.ID, tfe.RunForceCancelOptions{}), "holdfast admin recover")
+
+	w.publish(applying, ws)
+	next, err := w.deps.Runs.AppendLog(ctx, applying.actor, 0, []byte("Apply complete!\n"))
+	require.NoError(t, err)
+	proved, err := w.deps.Runs.ConfirmState(ctx, applying.actor, "sandbox")
+	require.NoError(t, err)
+	require.NoError(t, w.deps.Runs.Done(ctx, applying.id, runs.Done{Outcome: runs.OutcomeFinished, TofuStarted: true, LogSize: next, Confirmed: proved.ID}))
+	applied := w.read(run)
+	assert.Equal(t, tfe.RunApplied, applied.Status)
+	assert.False(t, applied.StatusTimestamps.AppliedAt.IsZero())
+	apply, err := w.client.Applies.Read(ctx, run.Apply.ID)
+	require.NoError(t, err)
+	assert.Equal(t, tfe.ApplyFinished, apply.Status)
+	assert.Equal(t, "Apply complete!\n", w.logs(ctx, w.client.Applies.Logs, run.Apply.ID))
+
+	assert.Equal(t, tfe.RunPlanQueued, w.read(second).Status, "the next one has its turn")
+	w.plan(w.accept(group), "")
+	require.NoError(t, w.client.Runs.Discard(ctx, second.ID, tfe.RunDiscardOptions{}))
+	assert.Equal(t, tfe.RunDiscarded, w.read(second).Status)
+	apply, err = w.client.Applies.Read(ctx, second.Apply.ID)
+	require.NoError(t, err)
+	assert.Equal(t, tfe.ApplyUnreachable, apply.Status)
+	assert.Empty(t, w.logs(ctx, w.client.Applies.Logs, second.Apply.ID))
+}
+
+// publish writes a state as tofu does inside a runner: it locks, uploads and unlocks
+// with the attempt's token, and neither lock changes anything (NC-24).
+func (w *world) publish(s session, ws *tfe.Workspace) {
+	w.Helper()
+	ctx, inside := w.Context(), w.as(s.Token)
+	_, err := inside.Workspaces.Read(ctx, "acme", ws.Name)
+	require.NoError(w, err)
+	_, err = inside.Workspaces.Lock(ctx, ws.ID, tfe.WorkspaceLockOptions{})
+	require.NoError(w, err)
+	lineage, data := "l-1", stateFile(1)
+	_, err = inside.StateVersions.Upload(ctx, ws.ID, tfe.StateVersionUploadOptions{
+		StateVersionCreateOptions: tfe.StateVersionCreateOptions{Lineage: &lineage, MD5: md5Of(data), Serial: number(1), Run: &tfe.Run{ID: string(s.actor.Run)}},
+		RawState:                  data,
+	})
+	require.NoError(w, err)
+	unlocked, err := inside.Workspaces.Unlock(ctx, ws.ID)
+	require.NoError(w, err)
+	assert.True(w, unlocked.Locked, "only the run's result frees the workspace (ST-08)")
+}
+
+// TestASavedPlan shows what a client needs to apply a saved plan later (NC-17).
+func TestASavedPlan(t *testing.T) {
+	w := newWorld(t)
+	group, ws, yes := w.runner(), w.workspace("app"), true
+	run := w.queue(ws, tfe.RunCreateOptions{SavePlan: &yes})
+	w.plan(w.accept(group), "")
+	saved := w.read(run)
+	assert.Equal(t, tfe.RunPlannedAndSaved, saved.Status)
+	assert.True(t, saved.Actions.IsConfirmable)
+}
