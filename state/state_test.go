@@ -38,7 +38,7 @@ const (
 	other   = "99999999-9a1c-1e0a-7a5e-6b8a1d6f0c11"
 )
 
-// world is a database with two organizations, people in the first, and one workspace.
+// world is a database with two organizations, people in the first, and two workspaces.
 type world struct {
 	*testing.T
 	db *postgres.DB
@@ -46,7 +46,7 @@ type world struct {
 	store              *storetest.Memory
 	acme               accounts.Organization
 	ada, bob, eve, mia authz.Actor // owners ada and bob; eve of another organization; mia a member
-	ws                 ids.Workspace
+	ws, neighbour      ids.Workspace
 }
 
 func newWorld(t *testing.T) world {
@@ -81,9 +81,11 @@ func newWorldOn(t *testing.T, store artifacts.ObjectStore) world {
 	}
 	w.ada, w.bob = person("ada", w.acme, authz.Owner), person("bob", w.acme, authz.Owner)
 	w.mia, w.eve = person("mia", w.acme, authz.Member), person("eve", foreign, authz.Owner)
-	ws, err := places.Create(ctx, system, "acme", workspaces.NewWorkspace{Name: "net"})
-	require.NoError(t, err)
-	w.ws = ws.ID
+	for name, id := range map[string]*ids.Workspace{"net": &w.ws, "web": &w.neighbour} {
+		ws, err := places.Create(ctx, system, "acme", workspaces.NewWorkspace{Name: name})
+		require.NoError(t, err)
+		*id = ws.ID
+	}
 	return w
 }
 

@@ -8,12 +8,14 @@
 // resource), ref (type and id of a related resource), link (an address that
 // authenticates itself by a token at the end of its path).
 // Invariants: a thing reads the same in the answer to create, read and list, for
-// one function draws it (documents_test.go); every fault kind has a row
+// one function draws it (client_test.go); every fault kind has a row
 // (errors_test.go); no durable status reaches a client but through status.go, save
 // in the attribute durable-status (status_test.go); every route but those marked
-// open asks for a token (server_test.go); neither bodies nor tokens are logged.
+// open asks for a token (server_test.go); neither bodies nor tokens are logged
+// (server_test.go); the end of a phase, the run's status and the last byte of its
+// log show together, for each answer is drawn from one reading (runwalk_test.go).
 // Refuses: deciding anything. Rights, states and conflicts are answered by the
 // packages it calls.
-// Tested by: the files named above, decode_test.go, and client_test.go, which
-// drives the handlers with the real go-tfe client.
+// Tested by: the files named above, decode_test.go, golden_test.go against testdata,
+// and with the real go-tfe client on a real database.
 package tfeapi

@@ -19,7 +19,7 @@ type Order struct {
 var TheOrder = Order{
 	Layers: []string{
 		"fault ids clock",
-		"internal/failpoint internal/testsignal",
+		"archive internal/failpoint internal/testsignal",
 		"postgres migrations jobs envelope outbound authz",
 		"artifacts audit fence",
 		"accounts",
@@ -37,7 +37,7 @@ var TheOrder = Order{
 	},
 	Aside: map[string][]string{
 		// The runner works anywhere with nothing but HTTP: what it cannot import it cannot come to need.
-		"runner": {"fault", "ids", "clock", "runnerapi/wire"},
+		"runner": {"fault", "ids", "clock", "archive", "runnerapi/wire"},
 		// What starts and holds processes and folders knows nothing of Holdfast.
 		"internal/child":     {},
 		"internal/dirlock":   {"fault"},
@@ -50,7 +50,6 @@ var TheOrder = Order{
 		"jobs":                "retries and timers inside the server",
 		"outbound":            "run tasks, notifications and other addresses that users give",
 		"policies":            "policy evaluation",
-		"recovery":            "postures and takeover after an interrupted apply",
 	},
 	Free: []string{"tests", "benchmarks"},
 }

@@ -1,0 +1,18 @@
+package runs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+func TestEveryQueryFitsTheSchema(t *testing.T) {
+	db := testdb.New(t)
+	assert.NotEmpty(t, Queries)
+	for name, sql := range Queries {
+		assert.NoError(t, postgres.Prepare(ctx, db, name, sql), name)
+	}
+}

@@ -1,0 +1,309 @@
+package state_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"sort"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+func read(text string) (state.File, error) { return state.ReadFile(strings.NewReader(text)) }
+
+func mustRead(t *testing.T, text string) state.File {
+	t.Helper()
+	f, err := read(text)
+	require.NoError(t, err)
+	return f
+}
+
+func TestReadFileAsTofuWritesIt(t *testing.T) {
+	f, err := state.ReadFile(iotest.OneByteReader(bytes.NewReader(file(12, lineage, "é→🙂"))))
+	require.NoError(t, err)
+	assert.Equal(t, []any{int64(12), lineage, "1.10.6", false, true, true}, []any{f.Serial, f.Lineage, f.TerraformVersion, f.Encrypted, f.HasSerial, f.HasLineage})
+	require.Len(t, f.Outputs, 2)
+	assert.Equal(t, `"é→🙂"`, string(f.Outputs[0].Value))
+	assert.Equal(t, []any{"password", true, `["object",{"a":["list","string"]}]`}, []any{f.Outputs[1].Name, f.Outputs[1].Sensitive, string(f.Outputs[1].Type)})
+	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2}}, f.Resources)
+	assert.Equal(t, 1, f.ResourceCount)
+}
+
+func TestReadFileInUnusualForms(t *testing.T) {
+	for name, text := range map[string]string{
+		"no white space":   `{"serial":3,"lineage":"l","outputs":{"o":{"value":1,"type":"number"}}}`,
+		"much white space": " \r\n\t{ \"serial\" :\n 3 ,\t\"lineage\" : \"l\" , \"outputs\" : { \"o\" : { \"value\" : 1 , \"type\" : \"number\" } } } \n\n",
+		"serial last":      `{"outputs":{"o":{"type":"number","value":1}},"resources":[],"check_results":null,"lineage":"l","serial":3}`,
+		"escaped keys":     `{"\u0073erial":3,"line\u0061ge":"\u006c","outputs":{"\u006f":{"value":1,"type":"number"}}}`,
+		"unknown members":  `{"x":[{"serial":9,"lineage":["z"]},-1.5e+10,true,false,null,"\\\"\/\b\f\n\r\t\uD83D\uDE42"],"serial":3,"lineage":"l","outputs":{"o":{"value":1,"type":"number"}}}`,
+		"other cases":      `{"Serial":3,"LINEAGE":"l","Outputs":{"o":{"value":1,"type":"number"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := mustRead(t, text)
+			assert.Equal(t, []any{int64(3), "l", true, true}, []any{f.Serial, f.Lineage, f.HasSerial, f.HasLineage})
+			require.Len(t, f.Outputs, 1)
+			assert.Equal(t, []any{"o", "1"}, []any{f.Outputs[0].Name, string(f.Outputs[0].Value)})
+		})
+	}
+}
+
+func TestReadFileResources(t *testing.T) {
+	f := mustRead(t, `{"serial":0,"lineage":"","resources":[
+		{"mode":"data","type":"t","name":"none","provider":"p","instances":[]},
+		{"name":"three","instances":[{"attributes":{"a":[1,{"b":2}]}},{},{}],"each":"list"},
+		{"module":null,"name":"odd","instances":null}, 7, null]}`)
+	assert.Equal(t, []state.Resource{{Mode: "data", Type: "t", Name: "none", Provider: "p"}, {Name: "three", Instances: 3}, {Name: "odd"}}, f.Resources)
+	assert.Equal(t, 3, f.ResourceCount)
+}
+
+func TestReadFileEncrypted(t *testing.T) {
+	f := mustRead(t, `{"serial":4,"lineage":"l","meta":{"k":"e30="},"encrypted_data":"QUFB","encryption_version":"v0"}`)
+	assert.Equal(t, []any{true, int64(4), "l", true, true}, []any{f.Encrypted, f.Serial, f.Lineage, f.HasSerial, f.HasLineage})
+	f = mustRead(t, `{"meta":{"k":"e30="},"encrypted_data":"QUFB","encryption_version":"v0"}`)
+	assert.Equal(t, []any{true, false, false}, []any{f.Encrypted, f.HasSerial, f.HasLineage})
+}
+
+func TestReadFileSerials(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "1": 1, "9223372036854775807": math.MaxInt64} {
+		f := mustRead(t, `{"serial":`+text+`}`)
+		assert.Equal(t, want, f.Serial)
+	}
+	for _, text := range []string{"-1", "-0", "1.0", "1e3", "9223372036854775808", "18446744073709551615", `"1"`, "null", "true", "[1]", "01", "+1", strings.Repeat("9", 5000), `"` + strings.Repeat("9", 2<<20) + `"`} {
+		_, err := read(`{"serial":` + text + `}`)
+		wantFault(t, err, fault.Invalid, "state_malformed")
+	}
+}
+
+func TestReadFileRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":              ``,
+		"space":                ` `,
+		"another value":        `"serial"`,
+		"array":                `[{"serial":1}]`,
+		"byte order mark":      "\ufeff{}",
+		"trailing value":       `{}{}`,
+		"trailing text":        `{"serial":1} x`,
+		"trailing zero":        "{}\x00",
+		"truncated":            `{"serial":1,"lineage":"l`,
+		"truncated key":        `{"ser`,
+		"truncated escape":     `{"a":"\`,
+		"truncated number":     `{"serial":1`,
+		"trailing comma":       `{"serial":1,}`,
+		"comma in array":       `{"a":[1,]}`,
+		"leading comma":        `{,"serial":1}`,
+		"no comma":             `{"serial":1 "lineage":"l"}`,
+		"no colon":             `{"serial" 1}`,
+		"no value":             `{"serial":}`,
+		"null as a key":        `{null:1}`,
+		"number as a key":      `{1:1}`,
+		"null as a deep key":   `{"a":{null:1}}`,
+		"wrong bracket":        `{"a":[1}}`,
+		"bad literal":          `{"a":nul}`,
+		"bad number":           `{"a":1.}`,
+		"bad escape":           `{"a":"\x"}`,
+		"bad unicode escape":   `{"a":"\u12g4"}`,
+		"short unicode escape": `{"a":"\u12"}`,
+		"line feed in string":  "{\"a\":\"x\ny\"}",
+		"zero in string":       "{\"a\":\"x\x00y\"}",
+		"serial twice":         `{"serial":1,"lineage":"l","serial":1}`,
+		"serial in two cases":  `{"serial":1,"Serial":2}`,
+		"lineage twice":        `{"lineage":"l","lineage":"m"}`,
+		"long s as s":          `{"serial":1,"ſerial":2}`,
+		"outputs twice":        `{"outputs":{},"outputs":{}}`,
+		"resources twice":      `{"resources":[],"resources":[]}`,
+		"output twice":         `{"outputs":{"a":{},"a":{}}}`,
+		"output of other form": `{"outputs":{"a":"x"}}`,
+		"sensitive as text":    `{"outputs":{"a":{"sensitive":"yes"}}}`,
+		"lineage as number":    `{"lineage":1}`,
+		"zero in lineage":      `{"lineage":"a\u0000b"}`,
+		"zero in version":      `{"terraform_version":"1\u0000"}`,
+		"long lineage":         `{"lineage":"` + strings.Repeat("l", 256) + `"}`,
+		"long name":            `{"terraform_version":"` + strings.Repeat("l", 1<<20) + `"}`,
+		"too deep":             `{"a":` + strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + `}`,
+		"far too deep":         `{"a":` + strings.Repeat(`{"a":`, 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := read(text)
+			wantFault(t, err, fault.Invalid, "state_malformed")
+			assert.Zero(t, f)
+			_, err = state.ReadFile(iotest.OneByteReader(strings.NewReader(text[:min(len(text), 10_000)])))
+			assert.Error(t, err)
+		})
+	}
+	_, err := read(`{"a":` + strings.Repeat("[", 900) + strings.Repeat("]", 900) + `}`)
+	assert.NoError(t, err, "deep, but not too deep")
+}
+
+func TestReadFileTellsNothingOfWhatItReads(t *testing.T) {
+	const secret = "hunter2"
+	for _, text := range []string{
+		`{"lineage":["hunter2"]}`, `{"serial":"hunter2"}`, `{"outputs":{"hunter2":"hunter2"}}`, `{"outputs":{"hunter2":{},"hunter2":{}}}`, `hunter2`, `{"a" hunter2}`, `{hunter2:1}`, `{"a":hunter2}`,
+	} {
+		_, err := read(text)
+		wantFault(t, err, fault.Invalid, "state_malformed")
+		assert.NotContains(t, err.Error(), secret)
+	}
+}
+
+// What the reader says is not taken for a fault of the file: a request that broke
+// off is not a malformed state.
+func TestReadFilePassesOnErrors(t *testing.T) {
+	for _, broke := range []error{io.ErrUnexpectedEOF, errors.New("gone")} {
+		for _, text := range []string{``, `{"serial":1`, `{"lineage":"x`, `{"outputs":{"a":{"value":`, `{"serial":1}`} {
+			_, err := state.ReadFile(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broke)))
+			assert.Equal(t, broke, err, text)
+		}
+	}
+}
+
+func TestReadFileOutputsOverTheLimit(t *testing.T) {
+	big := `{"value":"` + strings.Repeat("x", 20<<20) + `","type":"string"}`
+	f := mustRead(t, `{"serial":1,"outputs":{"a":`+big+`},"lineage":"l"}`)
+	assert.Equal(t, []any{false, 1}, []any{f.OutputsLeftOut, len(f.Outputs)})
+	f = mustRead(t, `{"serial":1,"outputs":{"a":`+big+`,"b":`+big+`,"c":{}},"lineage":"l","resources":[{"name":"r"}]}`)
+	assert.Equal(t, []any{true, 0}, []any{f.OutputsLeftOut, len(f.Outputs)}, "all or none")
+	assert.Equal(t, []any{int64(1), "l", 1}, []any{f.Serial, f.Lineage, f.ResourceCount}, "and what follows is read")
+
+	var many strings.Builder
+	for i := range 10_001 {
+		fmt.Fprintf(&many, `,"o%d":{"value":1,"type":"number"}`, i)
+	}
+	f = mustRead(t, `{"serial":1,"outputs":{`+many.String()[1:]+`}}`)
+	assert.Equal(t, []any{true, 0}, []any{f.OutputsLeftOut, len(f.Outputs)})
+}
+
+func TestReadFileResourcesOverTheLimit(t *testing.T) {
+	const many = 400_000
+	f := mustRead(t, `{"serial":1,"resources":[{}`+strings.Repeat(",{}", many-1)+`]}`)
+	assert.Equal(t, []any{many, 0}, []any{f.ResourceCount, len(f.Resources)})
+}
+
+// pattern gives n bytes of a without keeping them.
+type pattern struct {
+	a byte
+	n int
+}
+
+func (p *pattern) Read(b []byte) (int, error) {
+	if p.n == 0 {
+		return 0, io.EOF
+	}
+	b = b[:min(len(b), p.n)]
+	for i := range b {
+		b[i] = p.a
+	}
+	p.n -= len(b)
+	return len(b), nil
+}
+
+func TestReadFileTakesAnyLengthInConstantMemory(t *testing.T) {
+	size := 200 << 20
+	if testing.Short() {
+		size = 20 << 20
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := state.ReadFile(io.MultiReader(strings.NewReader(`{"serial":5,"encrypted_data":"`), &pattern{'A', size}, strings.NewReader(`","lineage":"l"}`)))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	assert.Equal(t, []any{true, int64(5), "l"}, []any{f.Encrypted, f.Serial, f.Lineage})
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "allocated in all")
+}
+
+// FuzzReadFile compares with encoding/json, which is what tofu reads with: what
+// ReadFile accepts is JSON, and the facts are the same.
+func FuzzReadFile(f *testing.F) {
+	f.Add(file(1, lineage, "é"))
+	for _, seed := range []string{
+		`{}`, `{"serial":1,"Serial":2}`, `{"serial":-0}`, `{"lineage":null,"serial":9223372036854775807}`, `{"outputs":{"a":{"value":{"b":[1,2.5e3,"\u00e9"]},"type":"string"}}}`,
+		`{"outputs":null,"resources":{}}`, `{"resources":[{"name":"a","name":"b","instances":[1,[2]]},null,{"instances":{}}]}`, `{"encrypted_data":"QQ==","meta":{}}`,
+		`{"a":[],"b":{},"c":[[]],"d":{"e":{}}}`, `{"a":1,}`, `{null:1}`, "{\"a\":\"\xff\"}", "{\"\xff\":1,\"\xfe\":2}", `{"outputs":{"a":null}}`, ` { "serial" : 01 } `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		got, err := state.ReadFile(bytes.NewReader(content))
+		if err != nil {
+			assert.Truef(t, fault.HasCode(err, "state_malformed"), "%v", err)
+			return
+		}
+		require.True(t, json.Valid(content), "accepted, but not JSON: %q", content)
+		want := decode(t, content)
+		assert.Equal(t, want.serial, got.Serial)
+		assert.Equal(t, want.lineage, got.Lineage)
+		assert.Equal(t, want.version, got.TerraformVersion)
+		assert.Equal(t, want.encrypted, got.Encrypted)
+		assert.Equal(t, want.resources, got.Resources)
+		sort.Slice(got.Outputs, func(i, j int) bool { return got.Outputs[i].Name < got.Outputs[j].Name })
+		assert.Equal(t, want.outputs, got.Outputs)
+	})
+}
+
+type facts struct {
+	serial           int64
+	lineage, version string
+	encrypted        bool
+	outputs          []state.FileOutput
+	resources        []state.Resource
+}
+
+// decode reads the facts with encoding/json.
+func decode(t *testing.T, content []byte) (want facts) {
+	var whole struct {
+		Serial    int64           `json:"serial"`
+		Lineage   string          `json:"lineage"`
+		Version   string          `json:"terraform_version"`
+		Encrypted *any            `json:"encrypted_data"`
+		Outputs   json.RawMessage `json:"outputs"`
+		Resources json.RawMessage `json:"resources"`
+	}
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(content, &whole))
+	require.NoError(t, json.Unmarshal(content, &members))
+	want = facts{serial: whole.Serial, lineage: whole.Lineage, version: whole.Version}
+	for name := range members {
+		want.encrypted = want.encrypted || strings.EqualFold(name, "encrypted_data")
+	}
+	var outputs map[string]json.RawMessage
+	if json.Unmarshal(whole.Outputs, &outputs) == nil {
+		for name, raw := range outputs {
+			var o state.FileOutput
+			require.NoError(t, json.Unmarshal(raw, &o))
+			o.Name = name
+			want.outputs = append(want.outputs, o)
+		}
+		sort.Slice(want.outputs, func(i, j int) bool { return want.outputs[i].Name < want.outputs[j].Name })
+	}
+	var resources []json.RawMessage
+	if json.Unmarshal(whole.Resources, &resources) == nil {
+		for _, raw := range resources {
+			var r map[string]json.RawMessage
+			if json.Unmarshal(raw, &r) != nil || r == nil {
+				continue
+			}
+			text := func(name string) (s string) {
+				if raw, there := r[name]; there {
+					require.NoError(t, json.Unmarshal(raw, &s))
+				}
+				return s
+			}
+			var instances []json.RawMessage
+			_ = json.Unmarshal(r["instances"], &instances) // not a list: none
+			want.resources = append(want.resources, state.Resource{
+				Module: text("module"), Mode: text("mode"), Type: text("type"), Name: text("name"), Provider: text("provider"), Instances: len(instances),
+			})
+		}
+	}
+	return want
+}
