@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -211,7 +212,10 @@ func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a A
 		return fault.New(fault.Conflict, "assignment_lost", "Attempt %s is not assigned to this runner any more; poll again.", a.ID)
 	}
 	status, err := postgres.Value[string](ctx, tx, Queries.Get("RunnerStatus"), postgres.Args{"id": runner, "group_id": group.ID})
-	if err != nil || status != "ready" {
+	if err != nil && !postgres.NoRow(err) {
+		return fmt.Errorf("read the runner: %w", err)
+	}
+	if status != "ready" { // also when it has deregistered
 		return fault.New(fault.Conflict, "runner_not_ready", "Runner %s must say that it is ready before it accepts.", runner)
 	}
 	open, err := postgres.Value[bool](ctx, tx, Queries.Get("AssignmentOpen"), postgres.Args{"id": a.ID})
@@ -253,17 +257,14 @@ func tokenSubject(id ids.Attempt, sandbox string) string {
 
 // IsToken tells whether the text looks like a session token.
 func IsToken(token string) bool {
-	return len(token) > len(tokenPrefix) && token[:len(tokenPrefix)] == tokenPrefix
+	return strings.HasPrefix(token, tokenPrefix)
 }
 
 // Authenticate gives the actor a session token stands for, as long as its attempt
 // runs and its authority lasts; else Unauthenticated.
 func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.Actor, err error) {
 	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid, or its attempt has ended.")
-	if !IsToken(token) {
-		return actor, refused
-	}
-	id, mac, ok := cut(token[len(tokenPrefix):])
+	id, mac, ok := parseToken(token)
 	if !ok {
 		return actor, refused
 	}
@@ -300,15 +301,12 @@ func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.A
 // attempt has ended: only a repeated report may use it.
 func (s *Service) AuthenticateEnded(ctx context.Context, token string) (id ids.Attempt, err error) {
 	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
-	if !IsToken(token) {
-		return "", refused
-	}
-	name, mac, ok := cut(token[len(tokenPrefix):])
+	claimed, mac, ok := parseToken(token)
 	if !ok {
 		return "", refused
 	}
 	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate-ended", func(tx postgres.Tx) error {
-		a, err := Get(ctx, tx, ids.Attempt(name))
+		a, err := Get(ctx, tx, claimed)
 		if fault.Is(err, fault.NotFound) || (err == nil && s.links.Verify(mac, tokenSubject(a.ID, a.SandboxID), clock.Now()) != nil) {
 			return refused
 		}
@@ -318,13 +316,18 @@ func (s *Service) AuthenticateEnded(ctx context.Context, token string) (id ids.A
 	return id, err
 }
 
-func cut(s string) (id, mac string, ok bool) {
-	for i := range s {
-		if s[i] == '.' {
-			return s[:i], s[i+1:], true
-		}
+// parseToken splits a session token; ok is false for text that cannot be one.
+func parseToken(token string) (id ids.Attempt, mac string, ok bool) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	if !ok {
+		return "", "", false
 	}
-	return "", "", false
+	name, mac, ok := strings.Cut(rest, ".")
+	if !ok {
+		return "", "", false
+	}
+	id, err := ids.Parse[ids.Attempt](name)
+	return id, mac, err == nil
 }
 
 // Heartbeat notes that the runner lives and tells whether it shall stop (RP-11).
@@ -342,8 +345,8 @@ func RequestStop(ctx context.Context, tx postgres.Tx, id ids.Attempt) error {
 	return err
 }
 
-// StartApply notes that the authority to apply was redeemed and when. found is
-// false when it was already.
+// StartApply notes that the authority to apply was redeemed and when. first is
+// false when it was before, or when the attempt is no running apply.
 func StartApply(ctx context.Context, tx postgres.Tx, id ids.Attempt) (at time.Time, first bool, err error) {
 	at, err = postgres.Value[time.Time](ctx, tx, Queries.Get("StartApply"), postgres.Args{"id": id})
 	if postgres.NoRow(err) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 
@@ -23,9 +24,13 @@ func chunkLabel(id ids.Attempt, start int64) string {
 
 // AppendLog stores the piece of log that begins at byte start and gives the offset
 // of the next. A piece the server has already is answered alike; one that does not
-// join on is a Conflict "log_offset" naming the offset to go on from. Over limit
-// bytes in all it is TooLarge: the runner cuts its log before.
+// join on is a Conflict "log_offset" naming the offset to go on from. A piece over
+// MaxChunk is TooLarge "log_chunk_too_large", and over limit bytes in all it is
+// "log_too_large": the runner cuts its log before. The caller holds the attempt's row.
 func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, start int64, data []byte, limit int64) (next int64, err error) {
+	if len(data) > MaxChunk {
+		return 0, fault.New(fault.TooLarge, "log_chunk_too_large", "At most %d bytes of log are taken at once; send smaller pieces.", MaxChunk)
+	}
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
 	if start < a.LogSize {
@@ -52,8 +57,11 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, star
 		return 0, err
 	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("AdvanceLog"), postgres.Args{"id": a.ID, "start_at": start, "next": next})
-	if err != nil || n != 1 {
-		return 0, fmt.Errorf("advance the log of %s: %d rows: %w", a.ID, n, err)
+	if err != nil {
+		return 0, fmt.Errorf("advance the log of %s: %w", a.ID, err)
+	}
+	if n != 1 {
+		return 0, fmt.Errorf("advance the log of %s: it has moved", a.ID) // its row was not locked
 	}
 	_, err = postgres.Exec(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
 		"attempt_id": a.ID, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
@@ -113,7 +121,8 @@ func (s *Service) readFolded(ctx context.Context, a Attempt, offset, end int64) 
 }
 
 // Fold turns the chunks of ended attempts into one sealed object each, at most
-// batch of them, and gives how many it folded. It may be repeated at any time.
+// batch of them, and gives how many it folded. It may be repeated at any time. A log
+// that cannot be folded does not keep the others from it; the error tells of all.
 func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
 	var list []Attempt
 	err = postgres.InSnapshot(ctx, s.db, "dispatch.unfolded", func(tx postgres.Tx) error {
@@ -130,13 +139,18 @@ func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
 	for _, a := range list {
 		if err := s.fold(ctx, a); err != nil {
-			return folded, err
+			failed = append(failed, fmt.Errorf("fold the log of %s: %w", a.ID, err))
+			continue
 		}
 		folded++
 	}
-	return folded, err
+	return folded, errors.Join(failed...)
 }
 
 func (s *Service) fold(ctx context.Context, a Attempt) error {
@@ -146,8 +160,11 @@ func (s *Service) fold(ctx context.Context, a Attempt) error {
 	}
 	return postgres.InTx(ctx, s.db, "dispatch.fold", func(tx postgres.Tx) error {
 		n, err := postgres.Exec(ctx, tx, Queries.Get("Fold"), postgres.Args{"id": a.ID, "object_id": object.ID})
-		if err != nil || n == 0 {
-			return err // another server folded it; this object is not referenced
+		if err != nil {
+			return err
+		}
+		if n == 0 { // another server folded it meanwhile
+			return s.objects.Discard(ctx, tx, a.OrganizationID, object.ID)
 		}
 		_, err = postgres.Exec(ctx, tx, Queries.Get("DeleteChunks"), postgres.Args{"attempt_id": a.ID})
 		return err

@@ -17,7 +17,10 @@ import (
 )
 
 // DB is a pool of connections to one database.
-type DB struct{ pool *pgxpool.Pool }
+type DB struct {
+	pool         *pgxpool.Pool
+	decideWithin time.Duration // how long the outcome of a lost COMMIT is looked for
+}
 
 // Tx is a running transaction. Whoever receives one uses it and leaves ending it
 // to the caller.
@@ -44,7 +47,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		pool.Close()
 		return nil, classify(err)
 	}
-	return &DB{pool: pool}, nil
+	return &DB{pool: pool, decideWithin: 10 * time.Second}, nil
 }
 
 // Close ends all connections.
@@ -58,8 +61,9 @@ const maxAttempts = 6
 // InTx runs fn in a READ COMMITTED transaction and commits it. After a
 // serialization failure or a deadlock fn is run again, so it must have no effect
 // outside the database. name says in errors and logs what the transaction was for.
-// Errors: fn's own, fault.Unavailable when the database cannot be reached, and
-// fault.Unknown when it cannot be told whether the commit happened.
+// Errors: fn's own; fault.Unavailable when the database cannot be reached or the
+// transaction was in others' way every time; fault.Unknown when it cannot be told
+// whether the commit happened.
 func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error {
 	var err error
 	for attempt := range maxAttempts {
@@ -68,13 +72,16 @@ func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error 
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
-				return ctx.Err()
+				return fmt.Errorf("%s: %w", name, ctx.Err())
 			}
 		}
 		err = runOnce(ctx, db, fn)
 		if !retryable(err) {
 			break
 		}
+	}
+	if retryable(err) {
+		err = fault.New(fault.Unavailable, "database_busy", "Others were changing the same things again and again, and nothing was stored. Try again in a moment.").Because(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, classify(err))
@@ -99,16 +106,25 @@ func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
 	if commitErr == nil || xid == nil {
 		return commitErr
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(commitErr, &pgErr) || errors.Is(commitErr, pgx.ErrTxCommitRollback) {
-		return commitErr // the server said no: nothing was committed
+	if saidNo(commitErr) {
+		return commitErr
 	}
 	return lookUpCommit(ctx, db, *xid, commitErr)
 }
 
+// saidNo tells whether the server answered a COMMIT by refusing it. A server that ends
+// the connection (FATAL, PANIC) may have committed first, so that is no refusal.
+func saidNo(commitErr error) bool {
+	var pgErr *pgconn.PgError
+	if errors.As(commitErr, &pgErr) {
+		return pgErr.SeverityUnlocalized == "ERROR"
+	}
+	return errors.Is(commitErr, pgx.ErrTxCommitRollback)
+}
+
 // lookUpCommit asks a new connection what became of a transaction whose COMMIT got no answer.
 func lookUpCommit(ctx context.Context, db *DB, xid string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.decideWithin)
 	defer cancel()
 	unknown := fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
 	for {
@@ -136,6 +152,9 @@ func InSnapshot(ctx context.Context, db *DB, name string, fn func(tx Tx) error) 
 	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		return fn(tx)
 	})
+	if sqlstate, _ := Violation(err); sqlstate == "25006" {
+		return fmt.Errorf("%s: a statement of a snapshot writes: %w", name, err) // a defect of ours, no read-only primary
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, classify(err))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -12,17 +13,16 @@ import (
 // PlanJSON gives a plan as `tofu show -json` printed it, values included, so it
 // takes the right to read state. The caller closes the reader. NotFound until the
 // plan is stored.
-func (s *Service) PlanJSON(ctx context.Context, actor authz.Actor, id ids.Plan) (io.ReadCloser, error) {
+func (s *Service) PlanJSON(ctx context.Context, actor authz.Actor, id ids.Plan) (io.ReadCloser, artifacts.Object, error) {
 	d, err := s.ByPlan(ctx, actor, id)
 	if err != nil {
-		return nil, err
+		return nil, artifacts.Object{}, err
 	}
 	if err := authz.Allow(actor, authz.StateRead, d.Object()); err != nil {
-		return nil, err
+		return nil, artifacts.Object{}, err
 	}
 	if d.PlanJSONObjectID == "" {
-		return nil, fault.New(fault.NotFound, "no_plan", "Plan %s is not finished, so it has no JSON form.", id)
+		return nil, artifacts.Object{}, fault.New(fault.NotFound, "no_plan", "Plan %s is not finished, so it has no JSON form.", id)
 	}
-	body, _, err := s.objects.Open(ctx, d.OrganizationID, d.PlanJSONObjectID)
-	return body, err
+	return s.objects.Open(ctx, d.OrganizationID, d.PlanJSONObjectID)
 }

@@ -84,22 +84,31 @@ func settleFence(ctx context.Context, tx postgres.Tx, r Run, t Transition, m mov
 	return PromoteNext(ctx, tx, r.WorkspaceID)
 }
 
-// lostFence tells whether the run's fence was taken from it. No operation does this
-// to a run that goes on, but somebody with access to the database can, and the run
-// must end all the same. A free workspace is taken again when it is to be held.
+// lostFence tells whether somebody else has the run's fence now. No operation does
+// this to a run that goes on, but somebody with access to the database can, and the
+// run must end all the same. What is the run's still, or nobody's while it is to be
+// held, the run has again under the epoch of now.
 func lostFence(ctx context.Context, tx postgres.Tx, r *Run, hold bool) (bool, error) {
 	status, err := fence.Lock(ctx, tx, r.WorkspaceID)
-	if err != nil || (status.Epoch == *r.FenceEpoch && status.HeldBy(fence.Run, string(r.ID))) {
+	if err != nil {
 		return false, err
+	}
+	mine := status.HeldBy(fence.Run, string(r.ID))
+	if mine && status.Epoch == *r.FenceEpoch {
+		return false, nil
 	}
 	slog.ErrorContext(ctx, "a run had lost its workspace's fence", "run", r.ID, "epoch", *r.FenceEpoch, "epoch_now", status.Epoch)
-	if !hold || status.Held() {
+	switch {
+	case mine:
+		err = setFence(ctx, tx, r.ID, status.Epoch)
+	case hold && !status.Held():
+		err = takeFence(ctx, tx, *r)
+	default:
 		return true, nil
 	}
-	if err := takeFence(ctx, tx, *r); err != nil {
-		return false, err
+	if err == nil {
+		*r, err = load(ctx, tx, r.ID)
 	}
-	*r, err = load(ctx, tx, r.ID)
 	return false, err
 }
 
@@ -110,9 +119,13 @@ func takeFence(ctx context.Context, tx postgres.Tx, r Run) error {
 	if err != nil {
 		return err
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("FenceTaken"), postgres.Args{"id": r.ID, "fence_epoch": tok.Epoch})
+	return setFence(ctx, tx, r.ID, tok.Epoch)
+}
+
+func setFence(ctx context.Context, tx postgres.Tx, id ids.Run, epoch int64) error {
+	n, err := postgres.Exec(ctx, tx, Queries.Get("FenceTaken"), postgres.Args{"id": id, "fence_epoch": epoch})
 	if err != nil || n != 1 {
-		return fmt.Errorf("give the workspace to %s: %d rows: %w", r.ID, n, err)
+		return fmt.Errorf("give the workspace to %s: %d rows: %w", id, n, err)
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	t.Parallel()
 	ctx, db, store := t.Context(), testdb.New(t), storetest.NewMemory()
 	ring := testRing(t)
 	links, err := envelope.NewLinks(ctx, ring)
@@ -58,7 +59,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Artifacts: objects, Links: links,
+		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Links: links,
 		Healthy: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

@@ -6,7 +6,6 @@ import (
 	"github.com/google/jsonapi"
 
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -68,36 +67,25 @@ func planTimestamps(d runs.Detail, p projection) map[string]string {
 	return stamps
 }
 
-func (s *server) planOfPath(r *request) (runs.Detail, error) {
+func (s *server) readPlan(r *request) (answer, error) {
 	plan, err := id[ids.Plan](r)
 	if err != nil {
-		return runs.Detail{}, err
+		return answer{}, err
 	}
-	return s.Runs.ByPlan(r.ctx, r.actor, plan)
-}
-
-func (s *server) readPlan(r *request) (answer, error) {
-	d, err := s.planOfPath(r)
+	d, err := s.Runs.ByPlan(r.ctx, r.actor, plan)
 	if err != nil {
 		return answer{}, err
 	}
 	return ok(s.newPlanView(r.actor, d)), nil
 }
 
-// planJSON gives the plan as `tofu show -json` writes it. It holds sensitive values,
-// so it takes the right to read the state, which holds them too.
+// planJSON gives the plan as `tofu show -json` writes it.
 func (s *server) planJSON(r *request) (answer, error) {
-	d, err := s.planOfPath(r)
+	plan, err := id[ids.Plan](r)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := authz.Allow(r.actor, authz.StateRead, d.Object()); err != nil {
-		return answer{}, err
-	}
-	if d.PlanJSONObjectID == "" {
-		return answer{}, fault.New(fault.NotFound, "no_plan", "%s has no finished plan.", d.ID)
-	}
-	body, object, err := s.Artifacts.Open(r.ctx, d.OrganizationID, d.PlanJSONObjectID)
+	body, object, err := s.Runs.PlanJSON(r.ctx, r.actor, plan)
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"strings"
+
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -90,6 +92,8 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 	return included, nil
 }
 
+// listWorkspaceRuns leaves out the runs that only plan unless filter[operation] asks
+// for them: they wait for nobody, and a waiting client counts what is in front of it.
 func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 	workspace, err := id[ids.Workspace](r)
 	if err != nil {
@@ -99,7 +103,8 @@ func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runs.Filter{PlanOnly: true, Limit: p.limit(), Offset: p.offset()})
+	planOnly := strings.Contains(r.query.Get("filter[operation]"), "plan_only")
+	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runs.Filter{PlanOnly: planOnly, Limit: p.limit(), Offset: p.offset()})
 	if err != nil {
 		return answer{}, err
 	}

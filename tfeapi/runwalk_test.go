@@ -178,3 +178,20 @@ func TestASavedPlan(t *testing.T) {
 	assert.Equal(t, tfe.RunPlannedAndSaved, saved.Status)
 	assert.True(t, saved.Actions.IsConfirmable)
 }
+
+func TestRunsThatOnlyPlanAreListedWhenAskedFor(t *testing.T) {
+	w := newWorld(t)
+	w.runner()
+	ctx, ws, yes := t.Context(), w.workspace("app"), true
+	run := w.queue(ws, tfe.RunCreateOptions{PlanOnly: &yes})
+	assert.Equal(t, tfe.RunPlanQueued, run.Status)
+	list, err := w.client.Runs.List(ctx, ws.ID, nil)
+	require.NoError(t, err)
+	assert.Empty(t, list.Items)
+	list, err = w.client.Runs.List(ctx, ws.ID, &tfe.RunListOptions{Operation: "plan_and_apply,plan_only"})
+	require.NoError(t, err)
+	assert.Equal(t, []*tfe.Run{run}, list.Items)
+	unlocked, err := w.client.Workspaces.Read(ctx, "acme", "app")
+	require.NoError(t, err)
+	assert.False(t, unlocked.Locked, "it never locks (QP-04)")
+}

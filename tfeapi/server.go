@@ -14,7 +14,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/holdfast-run/holdfast/accounts"
-	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/envelope"
@@ -33,7 +32,6 @@ type Deps struct {
 	Workspaces   *workspaces.Service
 	State        *state.Service
 	Runs         *runs.Service
-	Artifacts    *artifacts.Service
 	Links        *envelope.Links
 	// Healthy answers nil when the database and the object store can be used.
 	Healthy func(ctx context.Context) error

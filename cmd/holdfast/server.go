@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -113,16 +114,26 @@ func (serverCmd) Run(ctx context.Context) error {
 
 func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler {
 	log := slog.Default()
-	mux := http.NewServeMux()
-	mux.Handle("/", tfeapi.New(tfeapi.Deps{
+	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
 		Links: s.links, Healthy: s.healthy, Address: cfg.Address, Log: log,
-	}))
-	mux.Handle("/runner/", runnerapi.New(runnerapi.Deps{
+	})
+	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: postgres.Listen(ctx, s.db, dispatch.Channel), Log: log,
-	}))
-	mux.Handle("/app/", web.New(web.Deps{Authenticate: s.authenticate, Runs: s.runs, Log: log}))
-	return mux
+	})
+	pages := web.New(web.Deps{Authenticate: s.authenticate, Runs: s.runs, Log: log})
+	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
+	// POST loses its body.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/runner/"):
+			runners.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, "/app/"):
+			pages.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
 }
 
 func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -23,6 +24,7 @@ var serverURL = sync.OnceValues(func() (string, error) {
 	}
 	address, stop, err := StartServer(context.Background())
 	stopServer = stop
+	runtime.KeepAlive(stopServer)
 	return address, err // never stopped here: a test process has no last moment; see reap
 })
 
