@@ -100,7 +100,7 @@ func (w world) count(sql string, args postgres.Args) (n int) {
 func (w world) dump() string {
 	w.Helper()
 	var rows []string
-	for _, table := range []string{"users", "tokens", "runner_groups", "audit_entries"} {
+	for _, table := range []string{"users", "tokens", "runner_groups", "audit_entries", "sessions", "login_codes", "sign_in_attempts"} {
 		require.NoError(w, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
 			found, err := postgres.Values[string](ctx, tx, "select row_to_json(t)::text from "+table+" t", postgres.Args{})
 			rows = append(rows, found...)

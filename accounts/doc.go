@@ -1,15 +1,22 @@
 // Package accounts knows who there is: users, organizations, who belongs to which,
-// and the tokens by which people and runner groups prove themselves.
+// and the tokens, passwords and sessions by which people and runner groups prove
+// themselves.
 //
-// Owns: tables users, organizations, memberships, tokens, runner_groups.
+// Owns: tables users, organizations, memberships, tokens, runner_groups, sessions,
+// login_codes, sign_in_attempts.
 // Words: user token (hfu_…, acts as its user), runner group (a set of runners that
 // share one token, hfr_…; without an organization it serves all), site admin (may
-// do everything), role (what a user is in an organization).
+// do everything), role (what a user is in an organization), session (a person signed
+// in to the web pages by password, hfs_…; it is no token), login code (hfc_…, what a
+// client takes from the browser and exchanges for a user token), challenge and verifier
+// (PKCE: the client shows the digest first and what it was made from last).
 // Invariants: a token or password is stored only as its digest, so the database
 // cannot give it back (tokens_hash, TestTokensAreStoredAsDigests); whether a token
 // has expired is decided by the database's clock (TestAuthenticateRefuses…); an
 // organization has its key and, when a user made it, an owner from its first
-// instant (TestCreateOrganization…); every change leaves an audit entry in its own
+// instant (TestCreateOrganization…); a login code gives at most one token, and using
+// it again takes that token away (TestALoginCode…); passwords are guessed no faster
+// than the limits allow, however many guess at once (TestGuessing…); every change leaves an audit entry in its own
 // transaction.
 // Refuses: attempt tokens, which live and die with an attempt of package runs;
 // what an organization contains, which is package workspaces.

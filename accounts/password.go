@@ -2,6 +2,9 @@ package accounts
 
 import (
 	"context"
+	"crypto/rand"
+	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
@@ -18,23 +21,64 @@ const (
 )
 
 // passwordHasher lets two hashes run at once: each takes 64 MiB, and a burst of
-// logins must not take the memory of the server.
-type passwordHasher struct{ slots chan struct{} }
+// sign-ins must not take the memory of the server.
+type passwordHasher struct {
+	slots chan struct{}
+	decoy func() (string, error) // a hash of a password that nobody knows
+}
 
-func newPasswordHasher() passwordHasher { return passwordHasher{slots: make(chan struct{}, 2)} }
+func newPasswordHasher() passwordHasher {
+	return passwordHasher{slots: make(chan struct{}, 2), decoy: sync.OnceValues(func() (string, error) {
+		return argon2id.CreateHash(rand.Text(), argon2id.DefaultParams)
+	})}
+}
 
-func (h passwordHasher) hash(ctx context.Context, password string) (string, error) {
+// queueFor is how long a hash waits for its turn. Whoever waited longer has left.
+const queueFor = 10 * time.Second
+
+func (h passwordHasher) enter(ctx context.Context) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, queueFor)
+	defer cancel()
 	select {
 	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
+		return func() { <-h.slots }, nil
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return nil, fault.New(fault.Unavailable, "sign_in_busy", "Too many people sign in at this moment. Try again in a minute.").Because(ctx.Err())
 	}
+}
+
+func (h passwordHasher) hash(ctx context.Context, password string) (string, error) {
+	leave, err := h.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
 }
 
-// SetPassword gives the user a new password for the web pages: at least 12
-// characters, else Invalid. Users set their own, site admins that of everybody; a
+// matches tells whether the password has that hash. An empty hash has no password, and
+// finding that out takes as long as for any other, so that nobody can time which users
+// exist.
+func (h passwordHasher) matches(ctx context.Context, password, hash string) (bool, error) {
+	leave, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	decoy, err := h.decoy()
+	if err != nil {
+		return false, err
+	}
+	if hash == "" {
+		_, err := argon2id.ComparePasswordAndHash(password, decoy)
+		return false, err
+	}
+	return argon2id.ComparePasswordAndHash(password, hash)
+}
+
+// SetPassword gives the user a new password for the web pages, at least 12
+// characters, else Invalid, and ends the user's sessions: whoever had learned the old
+// one is out. Users set their own, site admins that of everybody; a
 // user the actor may not act for is NotFound.
 func (s *Service) SetPassword(ctx context.Context, actor authz.Actor, username, password string) error {
 	user, err := s.UserByName(ctx, actor, username)
@@ -58,6 +102,9 @@ func (s *Service) SetPassword(ctx context.Context, actor authz.Actor, username, 
 		}
 		if n == 0 {
 			return fault.Missing("user", username)
+		}
+		if _, err := postgres.Exec(ctx, tx, queries.Get("SessionsEnd"), postgres.Args{"user_id": user.ID}); err != nil {
+			return err
 		}
 		return audit.Append(ctx, tx, audit.Entry{Actor: actor, Action: "user.password-set", ObjectKind: "user", ObjectID: string(user.ID)})
 	})

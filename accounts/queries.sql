@@ -1,13 +1,22 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
--- name: TokenActor
--- The user behind a token that counts, with its roles in organizations that exist.
-select u.id as user_id, u.username, u.site_admin,
+-- fragment: ActorColumns
+u.id as user_id, u.username, u.site_admin,
        coalesce(array_agg(m.organization_id order by m.organization_id) filter (where m.organization_id is not null), '{}') as organizations,
        coalesce(array_agg(m.role order by m.organization_id) filter (where m.organization_id is not null), '{}') as roles
+
+-- fragment: ActorRoles
+left join (memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null) on m.user_id = u.id
+
+-- fragment: SessionCounts
+s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'
+
+-- name: TokenActor
+-- The user behind a token that counts, with its roles in organizations that exist.
+select {ActorColumns}
   from tokens t
   join users u on u.id = t.user_id
-  left join (memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null) on m.user_id = u.id
+  {ActorRoles}
  where t.hash = @hash and t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
  group by u.id;
 
@@ -22,6 +31,80 @@ select user_id from tokens where id = @id and revoked_at is null;
 
 -- name: TokenRevoke
 update tokens set revoked_at = clock_timestamp() where id = @id and user_id = @user_id and revoked_at is null;
+
+-- name: UserTokens
+select id, user_id, description, created_at, expires_at
+  from tokens
+ where user_id = @user_id and revoked_at is null and (expires_at is null or expires_at > clock_timestamp())
+ order by created_at desc, id;
+
+-- name: SessionInsert
+-- Only while the password is the one that was checked; the lock makes a change of it wait.
+insert into sessions (hash, user_id)
+select @hash, id from users where id = @user_id and password_hash = @password_hash for share;
+
+-- name: SessionActor
+-- The user behind a session that counts. Its idle time and its whole life are bounded.
+select {ActorColumns}
+  from sessions s
+  join users u on u.id = s.user_id
+  {ActorRoles}
+ where s.hash = @hash and {SessionCounts}
+ group by u.id;
+
+-- name: SessionSeen
+-- Written at most once a minute: a page view is no reason for a write.
+update sessions set seen_at = clock_timestamp() where hash = @hash and ended_at is null and seen_at < clock_timestamp() - interval '1 minute';
+
+-- name: SessionEnd
+update sessions set ended_at = clock_timestamp() where hash = @hash and user_id = @user_id and ended_at is null;
+
+-- name: SessionsEnd
+update sessions set ended_at = clock_timestamp() where user_id = @user_id and ended_at is null;
+
+-- name: SessionsPrune
+-- The codes of a session go with it. By then none of them has counted for a week.
+delete from sessions where created_at < clock_timestamp() - interval '14 days';
+
+-- name: LoginCodeInsert
+-- Only a session that counts gives codes.
+insert into login_codes (hash, session, client, redirect_uri, challenge, description)
+select @hash, s.hash, @client, @redirect_uri, @challenge, @description
+  from sessions s
+ where s.hash = @session and {SessionCounts};
+
+-- name: LoginCodeSpend
+update login_codes set used_at = clock_timestamp() where hash = @hash and used_at is null
+returning client, redirect_uri, challenge, description, created_at > clock_timestamp() - interval '60 seconds' as fresh,
+          coalesce((select s.user_id from sessions s where s.hash = login_codes.session and {SessionCounts}), '') as user_id;
+
+-- name: LoginCodeTokenSet
+update login_codes set token_id = @token_id where hash = @hash and used_at is not null and token_id is null;
+
+-- name: LoginCodeToken
+-- The token that a spent code gave, if it still counts.
+select t.id, t.user_id
+  from login_codes c
+  join tokens t on t.id = c.token_id
+ where c.hash = @hash and t.revoked_at is null;
+
+-- name: SignInCount
+-- Counts one more attempt; a window that is over starts anew. Gives how many there are in it now, and how long it still lasts.
+insert into sign_in_attempts as a (subject, attempts) values (@subject, 1)
+on conflict (subject) do update
+   set attempts = case when a.since > clock_timestamp() - interval '15 minutes' then a.attempts + 1 else 1 end,
+       since    = case when a.since > clock_timestamp() - interval '15 minutes' then a.since else clock_timestamp() end
+returning attempts, extract(epoch from a.since + interval '15 minutes' - clock_timestamp())::float8 as seconds;
+
+-- name: SignInForgive
+-- A right password takes its own attempt back.
+update sign_in_attempts set attempts = attempts - 1 where subject = @subject and attempts > 0;
+
+-- name: SignInClear
+delete from sign_in_attempts where subject = @subject;
+
+-- name: SignInPrune
+delete from sign_in_attempts where since < clock_timestamp() - interval '1 day';
 
 -- name: RunnerGroupByHash
 select g.id, coalesce(g.organization_id, '') as organization, g.name
@@ -49,6 +132,9 @@ select id, username, email, site_admin, created_at from users where id = any(@id
 
 -- name: UserBelongs
 select exists (select from memberships where user_id = @user_id and organization_id = any(@organizations::text[]));
+
+-- name: UserPassword
+select id, username, email, site_admin, created_at, coalesce(password_hash, '') as password_hash from users where username = @username;
 
 -- name: UserPasswordSet
 update users set password_hash = @password_hash where id = @id and username = @username;

@@ -19,6 +19,8 @@ import (
 const (
 	userPrefix        = "hfu_"
 	runnerGroupPrefix = "hfr_"
+	sessionPrefix     = "hfs_"
+	codePrefix        = "hfc_"
 	secretBytes       = 32
 )
 
@@ -58,6 +60,12 @@ func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, 
 	if !wellFormed(token, userPrefix) {
 		return authz.Actor{}, unauthenticated()
 	}
+	return s.actor(ctx, "accounts.authenticate", "TokenActor", token, unauthenticated())
+}
+
+// actor gives the user, with its roles, whom the named statement finds by a secret's
+// digest, or otherwise.
+func (s *Service) actor(ctx context.Context, name, query, secret string, otherwise error) (authz.Actor, error) {
 	type row struct {
 		UserID        ids.User
 		Username      string
@@ -66,10 +74,10 @@ func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, 
 		Roles         []authz.Role
 	}
 	var found row
-	err := postgres.InSnapshot(ctx, s.db, "accounts.authenticate", func(tx postgres.Tx) (err error) {
-		found, err = postgres.One[row](ctx, tx, queries.Get("TokenActor"), postgres.Args{"hash": digest(token)})
+	err := postgres.InSnapshot(ctx, s.db, name, func(tx postgres.Tx) (err error) {
+		found, err = postgres.One[row](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
 		if postgres.NoRow(err) {
-			return unauthenticated()
+			return otherwise
 		}
 		return err
 	})
@@ -100,34 +108,63 @@ func (s *Service) CreateUserToken(ctx context.Context, actor authz.Actor, user i
 	if err := CheckText("description", "Description", description, 512); err != nil {
 		return "", Token{}, err
 	}
-	plain, hash := newSecret(userPrefix)
+	var plain string
 	var token Token
 	err := postgres.InTx(ctx, s.db, "accounts.create-token", func(tx postgres.Tx) (err error) {
 		if _, err := findUser(ctx, tx, user); err != nil {
 			return err
 		}
-		type row struct {
-			ID          ids.Token
-			UserID      ids.User
-			Description string
-			CreatedAt   time.Time
-			ExpiresAt   *time.Time
-		}
-		r, err := postgres.One[row](ctx, tx, queries.Get("TokenInsert"), postgres.Args{
-			"id": ids.New[ids.Token](), "user_id": user, "hash": hash, "description": description, "seconds": lifetime.Seconds(),
-		})
-		if err != nil {
-			return err
-		}
-		token = Token{ID: r.ID, User: r.UserID, Description: r.Description, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
-		return audit.Append(ctx, tx, audit.Entry{
-			Actor: actor, Action: "token.created", ObjectKind: "token", ObjectID: string(token.ID), Details: map[string]any{"user": user},
-		})
+		plain, token, err = insertToken(ctx, tx, actor, user, description, lifetime)
+		return err
 	})
 	if err != nil {
 		return "", Token{}, err
 	}
 	return plain, token, nil
+}
+
+// insertToken makes a token for a user that exists, with its audit entry.
+func insertToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, user ids.User, description string, lifetime time.Duration) (string, Token, error) {
+	plain, hash := newSecret(userPrefix)
+	r, err := postgres.One[tokenRow](ctx, tx, queries.Get("TokenInsert"), postgres.Args{
+		"id": ids.New[ids.Token](), "user_id": user, "hash": hash, "description": description, "seconds": lifetime.Seconds(),
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return plain, r.token(), audit.Append(ctx, tx, audit.Entry{
+		Actor: actor, Action: "token.created", ObjectKind: "token", ObjectID: string(r.ID), Details: map[string]any{"user": user},
+	})
+}
+
+// tokenRow is a Token as the statements give it.
+type tokenRow struct {
+	ID          ids.Token
+	UserID      ids.User
+	Description string
+	CreatedAt   time.Time
+	ExpiresAt   *time.Time
+}
+
+func (r tokenRow) token() Token {
+	return Token{ID: r.ID, User: r.UserID, Description: r.Description, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+}
+
+// UserTokens gives the tokens of the user that count, the newest first. A user the
+// actor may not act for is NotFound.
+func (s *Service) UserTokens(ctx context.Context, actor authz.Actor, user ids.User) ([]Token, error) {
+	if err := allowSelf(actor, user, string(user)); err != nil {
+		return nil, err
+	}
+	var tokens []Token
+	err := postgres.InSnapshot(ctx, s.db, "accounts.tokens", func(tx postgres.Tx) error {
+		rows, err := postgres.All[tokenRow](ctx, tx, queries.Get("UserTokens"), postgres.Args{"user_id": user})
+		for _, r := range rows {
+			tokens = append(tokens, r.token())
+		}
+		return err
+	})
+	return tokens, err
 }
 
 // RevokeUserToken ends a token at once. One that is unknown, already revoked or of

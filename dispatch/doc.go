@@ -11,5 +11,5 @@
 // artifact of a kind is handed over once (RL-15).
 // Refuses: deciding what becomes of a run; that is in package runs. Its functions
 // take the transaction of their caller.
-// Tested by: dispatch_test.go and the tests of package runs.
+// Tested by: dispatch_test.go, log_test.go and the tests of package runs.
 package dispatch

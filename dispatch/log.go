@@ -25,11 +25,11 @@ func chunkLabel(id ids.Attempt, start int64) string {
 // AppendLog stores the piece of log that begins at byte start and gives the offset
 // of the next. A piece the server has already is answered alike; one that does not
 // join on is a Conflict "log_offset" naming the offset to go on from. A piece over
-// MaxChunk is TooLarge "log_chunk_too_large", and over limit bytes in all it is
+// MaxChunk is TooLarge "chunk_too_large", and over limit bytes in all it is
 // "log_too_large": the runner cuts its log before. The caller holds the attempt's row.
 func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, start int64, data []byte, limit int64) (next int64, err error) {
 	if len(data) > MaxChunk {
-		return 0, fault.New(fault.TooLarge, "log_chunk_too_large", "At most %d bytes of log are taken at once; send smaller pieces.", MaxChunk)
+		return 0, fault.New(fault.TooLarge, "chunk_too_large", "At most %d bytes of log are taken at once; send smaller pieces.", MaxChunk)
 	}
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])

@@ -71,9 +71,6 @@ returning token_expires_at;
 -- name: FixManifest
 update attempts set manifest = @manifest, manifest_digest = @manifest_digest where id = @id and status = 'running' and manifest is null;
 
--- name: SessionOpen
-select status = 'running' and token_expires_at > clock_timestamp() from attempts where id = @id;
-
 -- name: Session
 -- Everything an attempt's token stands for, while its attempt runs.
 select a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.sandbox_id, coalesce(a.fence_epoch, 0) as fence_epoch,

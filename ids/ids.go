@@ -15,6 +15,8 @@ type (
 	Project              string // prj-…
 	Workspace            string // ws-…
 	Variable             string // var-…
+	Tag                  string // tag-…
+	TagBinding           string // tb-…; a pair of key and value on one workspace
 	ConfigurationVersion string // cv-…
 	Run                  string // run-…; the prefix is required by the client's saved-plan bookmark
 	Plan                 string // plan-…
@@ -31,7 +33,7 @@ type (
 
 // Any is the set of id types.
 type Any interface {
-	Organization | User | Token | Project | Workspace | Variable | ConfigurationVersion | Run | Plan | Apply |
+	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | AuditEntry
 }
 
@@ -51,6 +53,10 @@ func spec[T Any]() (prefix, noun string) {
 		return "ws-", "workspace"
 	case Variable:
 		return "var-", "variable"
+	case Tag:
+		return "tag-", "tag"
+	case TagBinding:
+		return "tb-", "tag binding"
 	case ConfigurationVersion:
 		return "cv-", "configuration version"
 	case Run:

@@ -54,7 +54,7 @@ create table runs (
     run_variables_sealed     bytea not null, -- as the client sent them, for showing
     variables_sealed         bytea not null, -- all of them, as the runner gets them
     -- admission to the workspace
-    predecessor_version_id   text references state_versions,
+    predecessor_version_id   text,
     admitted_at              timestamptz,
     fence_epoch              bigint,
     fence_released_at        timestamptz,
@@ -76,13 +76,15 @@ create table runs (
     -- the end
     cancel_requested_at      timestamptz,
     cancel_requested_by      text references users,
-    resulting_version_id     text references state_versions,
+    resulting_version_id     text,
     recovered_at             timestamptz,
     recovered_reason         text not null default '',
     created_at               timestamptz not null default clock_timestamp(),
     finished_at              timestamptz,
     unique (organization_id, id),
     foreign key (organization_id, workspace_id) references workspaces (organization_id, id),
+    foreign key (workspace_id, predecessor_version_id) references state_versions (workspace_id, id),
+    foreign key (workspace_id, resulting_version_id) references state_versions (workspace_id, id),
     foreign key (organization_id, configuration_version_id) references configuration_versions (organization_id, id),
     foreign key (organization_id, configuration_object_id) references objects (organization_id, id),
     foreign key (organization_id, plan_object_id) references objects (organization_id, id),
@@ -234,7 +236,7 @@ create table attempts (
     apply_started_at      timestamptz,
     tofu_version          text not null, -- exact; only a runner that has it is offered the attempt
     speculative           boolean not null default false, -- waits behind attempts that are not
-    state_confirmed_id    text references state_versions,
+    state_confirmed_id    text,
     state_confirmed_at    timestamptz,
     exit_code             integer,
     outcome               text not null default '',
@@ -245,6 +247,8 @@ create table attempts (
     finished_at           timestamptz,
     unique (organization_id, id),
     foreign key (organization_id, run_id) references runs (organization_id, id),
+    foreign key (organization_id, workspace_id) references workspaces (organization_id, id),
+    foreign key (workspace_id, state_confirmed_id) references state_versions (workspace_id, id),
     foreign key (organization_id, log_object_id) references objects (organization_id, id),
     constraint attempts_started_is_apply check (apply_started_at is null or phase = 'apply')
 );
@@ -255,12 +259,13 @@ create index attempts_run on attempts (run_id);
 
 -- What an attempt hands over, by kind, at most once each: evidence is immutable (RL-15).
 create table attempt_artifacts (
-    attempt_id      text not null references attempts,
+    attempt_id      text not null,
     organization_id text not null,
     kind            text not null,
     object_id       text not null,
     sha256          text not null,
     primary key (attempt_id, kind),
+    foreign key (organization_id, attempt_id) references attempts (organization_id, id),
     foreign key (organization_id, object_id) references objects (organization_id, id)
 );
 

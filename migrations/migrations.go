@@ -2,13 +2,13 @@ package migrations
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the database/sql driver goose speaks through
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib" // the database/sql driver goose speaks through
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -21,12 +21,13 @@ var Files embed.FS
 // Up applies all migrations that the database at url does not have yet. Replicas
 // that start together wait for one another.
 func Up(ctx context.Context, url string) error {
-	db, err := sql.Open("pgx", url)
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errors.New("the database address cannot be read: it must be a postgres:// URL")
+		return errors.New("the database address cannot be read: it must be a postgres:// URL") // err may hold the password
 	}
+	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }()
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // tried each second, for five minutes
 	if err != nil {
 		return fmt.Errorf("prepare the migration lock: %w", err)
 	}

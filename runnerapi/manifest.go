@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"strings"
 	"time"
 
@@ -65,10 +66,12 @@ func variables(list []runs.Variable) wire.Variables {
 	return v
 }
 
+// done takes a report as it is, but for text that could not be stored: a report that
+// is refused would never be accepted, and the run would never end.
 func done(in wire.Done) runs.Done {
 	d := runs.Done{
-		Outcome: runs.Outcome(in.Outcome), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: in.TofuVersion, TofuDigest: in.TofuDigest,
-		Message: in.Message, ErroredState: in.ErroredState, LogSize: in.LogSize,
+		Outcome: runs.Outcome(storable(in.Outcome)), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: storable(in.TofuVersion),
+		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), ErroredState: in.ErroredState, LogSize: in.LogSize,
 	}
 	if in.Plan != nil {
 		d.Plan = &runs.PlanSummary{HasChanges: in.Plan.HasChanges, Additions: in.Plan.Additions, Changes: in.Plan.Changes, Destructions: in.Plan.Destructions, Imports: in.Plan.Imports}
@@ -77,6 +80,30 @@ func done(in wire.Done) runs.Done {
 		d.Confirmed = ids.StateVersion(in.Confirmed.StateVersionID)
 	}
 	return d
+}
+
+// checkNumbers refuses a report whose numbers no column holds.
+func checkNumbers(in wire.Done) error {
+	numbers := []int{in.ExitCode}
+	if p := in.Plan; p != nil {
+		numbers = append(numbers, p.Additions, p.Changes, p.Destructions, p.Imports)
+	}
+	for _, n := range numbers {
+		if n < math.MinInt32 || n > math.MaxInt32 {
+			return fault.New(fault.Invalid, "number_too_large", "%d is no exit code and no count of resources.", n)
+		}
+	}
+	return nil
+}
+
+const longestText = 4 << 10 // bytes kept of a text in a report
+
+func storable(text string) string {
+	text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	if len(text) > longestText {
+		text = text[:longestText] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 func checkDigest(data []byte, want string) error {

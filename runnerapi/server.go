@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gorilla/mux"
 
@@ -87,11 +88,14 @@ func (c *call) ctx() context.Context { return c.r.Context() }
 func (c *call) id() string           { return mux.Vars(c.r)["id"] }
 func (c *call) kind() artifacts.Kind { return artifacts.Kind(mux.Vars(c.r)["kind"]) }
 func (c *call) token() string {
-	token, _ := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	token, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	if !ok || !utf8.ValidString(token) {
+		return "" // which is nobody's
+	}
 	return token
 }
 
-const maxBody = 1 << 20
+const maxBody = 1 << 20 // of a JSON body, in bytes
 
 func (c *call) decode(into any) error {
 	body := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
@@ -184,6 +188,9 @@ func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
 	if in.ProtocolVersion != wire.Version {
 		return nil, fault.New(fault.Invalid, "protocol_version", "This server speaks version %d of the runner protocol, and the runner version %d. Use the runner of the server's release.", wire.Version, in.ProtocolVersion)
 	}
+	if err := checkHello(in); err != nil {
+		return nil, err
+	}
 	const recheck = 5 * time.Second
 	wake, cancel := s.Wake.Wait(dispatch.Channel)
 	defer cancel()
@@ -192,6 +199,9 @@ func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
 	hello := dispatch.RunnerHello{ID: ids.Runner(in.RunnerID), Name: in.RunnerName, TofuVersions: in.TofuVersions}
 	for {
 		runner, a, found, err := s.Runs.Poll(c.ctx(), group, hello)
+		if errors.Is(err, context.Canceled) {
+			return noAnswer{}, nil // nobody waits for one
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -213,12 +223,39 @@ func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
 	}
 }
 
+// checkHello refuses what cannot be stored of a runner.
+func checkHello(in wire.Poll) error {
+	if in.RunnerID != "" {
+		if _, err := ids.Parse[ids.Runner](in.RunnerID); err != nil {
+			return err
+		}
+	}
+	const longest, most = 200, 100
+	if len(in.TofuVersions) > most {
+		return fault.New(fault.Invalid, "runner_versions", "A runner may name at most %d versions of OpenTofu.", most)
+	}
+	for _, text := range append([]string{in.RunnerName}, in.TofuVersions...) {
+		if len(text) > longest || !accounts.Storable(text) {
+			return fault.New(fault.Invalid, "runner_text", "A runner's name and its versions are texts of at most %d bytes without NUL characters.", longest)
+		}
+	}
+	return nil
+}
+
 func (s *server) ready(c *call, group accounts.RunnerGroup) (any, error) {
-	return nil, s.Runs.Ready(c.ctx(), group, ids.Runner(c.id()))
+	id, err := ids.Parse[ids.Runner](c.id())
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Runs.Ready(c.ctx(), group, id)
 }
 
 func (s *server) deregister(c *call, group accounts.RunnerGroup) (any, error) {
-	return nil, s.Runs.Deregister(c.ctx(), group, ids.Runner(c.id()))
+	id, err := ids.Parse[ids.Runner](c.id())
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Runs.Deregister(c.ctx(), group, id)
 }
 
 func (s *server) accept(c *call, group accounts.RunnerGroup) (any, error) {
@@ -229,6 +266,9 @@ func (s *server) accept(c *call, group accounts.RunnerGroup) (any, error) {
 	var in wire.Accept
 	if err := c.decode(&in); err != nil {
 		return nil, err
+	}
+	if !accounts.Storable(in.SandboxID) {
+		return nil, fault.New(fault.Invalid, "sandbox_required", "The sandbox's name has a NUL character; choose another.")
 	}
 	session, err := s.Runs.Accept(c.ctx(), group, id, ids.Runner(in.RunnerID), in.SandboxID, manifest)
 	if err != nil {
@@ -270,8 +310,12 @@ func (s *server) logs(c *call, actor authz.Actor) (any, error) {
 		return nil, fault.New(fault.Malformed, "malformed", "The header %s must be a byte position.", wire.HeaderOffset)
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, dispatch.MaxChunk))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, fault.New(fault.TooLarge, "chunk_too_large", "A piece of log may have at most %d bytes.", dispatch.MaxChunk)
+	}
 	if err != nil {
-		return nil, fault.New(fault.TooLarge, "chunk_too_large", "A piece of log may have at most %d bytes.", dispatch.MaxChunk).Because(err)
+		return nil, fault.New(fault.Malformed, "malformed", "The piece of log broke off.").Because(err)
 	}
 	if err := checkDigest(data, c.r.Header.Get(wire.HeaderSHA256)); err != nil {
 		return nil, err
@@ -322,6 +366,9 @@ func (s *server) done(c *call) (any, error) {
 	}
 	var in wire.Done
 	if err := c.decode(&in); err != nil {
+		return nil, err
+	}
+	if err := checkNumbers(in); err != nil {
 		return nil, err
 	}
 	return nil, s.Runs.Done(c.ctx(), id, done(in))

@@ -28,16 +28,19 @@ type Settings struct {
 type NewWorkspace struct {
 	Name string
 	Settings
+	Tags     []TagRef
+	Bindings []TagBinding
 }
 
 // Changes are what an update says; what is absent stays.
 type Changes struct {
 	Name *string
 	Settings
+	Bindings *[]TagBinding // replaces all of them
 }
 
-// Create makes a workspace with its fence, in the default project unless another is
-// named. A name in use or a value against its rule is Invalid, an unknown project
+// Create makes a workspace with its fence and tags, in the default project unless
+// another is named. A name in use or a value against its rule is Invalid, an unknown project
 // NotFound.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, n NewWorkspace) (Workspace, error) {
 	var w Workspace
@@ -65,10 +68,18 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 		if err := fence.Create(ctx, tx, org.ID, id); err != nil {
 			return err
 		}
-		if w, err = Load(ctx, tx, id); err != nil {
+		made := Workspace{ID: id, Organization: org.ID}
+		if err := record(ctx, tx, actor, made, "workspace.created", map[string]any{"name": n.Name}); err != nil {
 			return err
 		}
-		return record(ctx, tx, actor, w, "workspace.created", map[string]any{"name": w.Name})
+		if err := addTags(ctx, tx, actor, made, n.Tags); err != nil {
+			return err
+		}
+		if _, err := setBindings(ctx, tx, actor, made, n.Bindings); err != nil {
+			return err
+		}
+		w, err = Load(ctx, tx, id)
+		return err
 	})
 	if err != nil {
 		return Workspace{}, err
@@ -106,6 +117,11 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		}
 		if n == 0 {
 			return fault.Missing("workspace", string(id)) // deleted since it was read
+		}
+		if c.Bindings != nil {
+			if err := replaceBindings(ctx, tx, actor, before, *c.Bindings); err != nil {
+				return err
+			}
 		}
 		if w, err = Load(ctx, tx, id); err != nil {
 			return err

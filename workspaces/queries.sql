@@ -59,6 +59,7 @@ returning organization_id;
 select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
        w.execution_mode, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
        w.created_at, w.updated_at,
+       array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
        f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at
   from workspaces w
   join organizations o on o.id = w.organization_id and o.deleted_at is null
@@ -72,21 +73,88 @@ select w.id, w.organization_id, o.name as organization_name, w.project_id, p.nam
 -- name: WorkspaceByName
 {LivingWorkspaces} and w.organization_id = @organization_id and w.name = @name;
 
--- name: Workspaces
-{LivingWorkspaces}
+-- fragment: Selected
+-- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
    and w.organization_id = @organization_id
    and (@only::text = '' or w.id = @only)
    and (@project_id::text = '' or w.project_id = @project_id)
    and position(lower(@search::text) in lower(w.name)) > 0
- order by w.name collate "C"
+   and lower(w.name) like lower(@pattern::text)
+   and (select count(*) from workspace_tags wt join tags t on t.id = wt.tag_id
+         where wt.workspace_id = w.id and t.name = any(@tags::text[])) = cardinality(@tags::text[])
+   and not exists (select from workspace_tags wt join tags t on t.id = wt.tag_id
+                    where wt.workspace_id = w.id and t.name = any(@without::text[]))
+   and not exists (select from unnest(@keys::text[], @values::text[]) as wanted (key, value)
+                    where not exists (select from tag_bindings b where b.workspace_id = w.id and b.key = wanted.key
+                                         and (wanted.value = '' or b.value = wanted.value)))
+
+-- name: Workspaces
+{LivingWorkspaces}
+{Selected}
+ order by case when not @descending::boolean then w.name collate "C" end, w.name collate "C" desc
  limit @limit offset @offset;
 
 -- name: WorkspacesCount
-select count(*) from workspaces
- where organization_id = @organization_id and deleted_at is null
-   and (@only::text = '' or id = @only)
-   and (@project_id::text = '' or project_id = @project_id)
-   and position(lower(@search::text) in lower(name)) > 0;
+select count(*) from workspaces w where w.deleted_at is null
+{Selected};
+
+-- name: WorkspacesOf
+select id from workspaces where organization_id = @organization_id and deleted_at is null order by id;
+
+-- name: TagsEnsure
+insert into tags (id, organization_id, name)
+select wanted.id, @organization_id, wanted.name from unnest(@ids::text[], @names::text[]) as wanted (id, name)
+on conflict (organization_id, name) do nothing;
+
+-- name: TagsFind
+select id from tags where organization_id = @organization_id and (id = any(@ids::text[]) or name = any(@names::text[]));
+
+-- name: TagsAttach
+insert into workspace_tags (organization_id, workspace_id, tag_id)
+select @organization_id, workspace_id, tag_id from unnest(@workspaces::text[]) as w (workspace_id), unnest(@tags::text[]) as t (tag_id)
+ order by 2, 3
+on conflict (workspace_id, tag_id) do nothing;
+
+-- name: TagsDetach
+delete from workspace_tags where organization_id = @organization_id and workspace_id = @workspace_id and tag_id = any(@tags::text[]);
+
+-- name: TagByID
+select id, organization_id as organization, name, 0 as instances from tags where id = @id;
+
+-- name: TagsDelete
+delete from tags where organization_id = @organization_id and id = any(@ids::text[]);
+
+-- fragment: TagSelection
+from tags t
+ where t.organization_id = @organization_id
+   and position(lower(@query::text) in lower(t.name)) > 0
+   and t.id <> @excluded::text
+   and not exists (select from workspace_tags x where x.tag_id = t.id and x.workspace_id = @excluded::text)
+   and (@workspace_id::text = '' or exists (select from workspace_tags x where x.tag_id = t.id and x.workspace_id = @workspace_id::text))
+
+-- name: Tags
+select t.id, t.organization_id as organization, t.name,
+       (select count(*) from workspace_tags wt join workspaces w on w.id = wt.workspace_id and w.deleted_at is null where wt.tag_id = t.id) as instances
+  {TagSelection}
+ order by t.name collate "C"
+ limit @limit offset @offset;
+
+-- name: TagsCount
+select count(*) {TagSelection};
+
+-- name: BindingSet
+insert into tag_bindings (id, organization_id, workspace_id, key, value)
+values (@id, @organization_id, @workspace_id, @key, @value)
+on conflict (workspace_id, key) do update set value = excluded.value
+returning id, key, value;
+
+-- name: BindingsClear
+delete from tag_bindings where organization_id = @organization_id and workspace_id = @workspace_id;
+
+-- name: Bindings
+select id, key, value from tag_bindings
+ where organization_id = @organization_id and workspace_id = @workspace_id
+ order by key collate "C";
 
 -- name: VariableInsert
 insert into variables (id, organization_id, workspace_id, key, category, value_sealed, hcl, sensitive, description)

@@ -2,6 +2,8 @@ package workspaces
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -37,6 +39,7 @@ type Workspace struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	TagNames                   []string // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Fence                      fence.Status
@@ -63,6 +66,7 @@ type row struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	TagNames                   []string
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Epoch                      int64
@@ -79,7 +83,7 @@ func (r row) workspace() Workspace {
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
-		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
@@ -149,12 +153,47 @@ func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization
 	return w, err
 }
 
-// Filter selects workspaces. SearchName is a part of the name in any case; an empty
-// Project means all.
+// Filter selects workspaces. What is empty selects nothing away.
 type Filter struct {
-	SearchName string
-	Project    ids.Project
-	Page       Page
+	SearchName   string       // a part of the name, in any case
+	WildcardName string       // the whole name, in any case, where * stands for any text
+	Project      ids.Project  // the only project
+	Tags         []string     // each of them
+	ExcludeTags  []string     // none of them
+	Bindings     []TagBinding // each of them; an empty Value means any
+	Descending   bool         // by name from the last
+	Page         Page
+}
+
+func (f Filter) args(org ids.Organization, only ids.Workspace) postgres.Args {
+	pattern := "%"
+	if f.WildcardName != "" {
+		pattern = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(f.WildcardName)
+	}
+	keys, values := make([]string, 0, len(f.Bindings)), make([]string, 0, len(f.Bindings))
+	for _, b := range f.Bindings {
+		keys, values = append(keys, b.Key), append(values, b.Value)
+	}
+	return postgres.Args{
+		"organization_id": org, "only": only, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
+		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values,
+	}
+}
+
+// storable tells whether PostgreSQL can be asked for all of it; else nothing matches.
+func (f Filter) storable() bool {
+	texts := slices.Concat([]string{f.SearchName, f.WildcardName}, f.Tags, f.ExcludeTags)
+	for _, b := range f.Bindings {
+		texts = append(texts, b.Key, b.Value)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool { return !accounts.Storable(text) })
+}
+
+// distinct gives the texts in order and each once; never nil, which would be NULL.
+func distinct(texts []string) []string {
+	once := append([]string{}, texts...)
+	slices.Sort(once)
+	return slices.Compact(once)
 }
 
 // List gives the organization's workspaces by name, and how many match in all.
@@ -163,20 +202,15 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceRead, organization)
-		if err != nil {
+		if err != nil || !filter.storable() {
 			return err
 		}
-		if !accounts.Storable(filter.SearchName) {
-			return nil // no name contains it
-		}
-		args := postgres.Args{
-			"organization_id": org.ID, "only": actor.Workspace, // an attempt sees its own workspace; others carry none
-			"search": filter.SearchName, "project_id": filter.Project, "limit": filter.Page.Limit(), "offset": filter.Page.Offset(),
-		}
-		if rows, err = postgres.All[row](ctx, tx, queries.Get("Workspaces"), args); err != nil {
+		args := filter.args(org.ID, actor.Workspace) // an attempt sees its own workspace; others carry none
+		if total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args); err != nil {
 			return err
 		}
-		total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args)
+		args["limit"], args["offset"], args["descending"] = filter.Page.Limit(), filter.Page.Offset(), filter.Descending
+		rows, err = postgres.All[row](ctx, tx, queries.Get("Workspaces"), args)
 		return err
 	})
 	if err != nil {
@@ -187,4 +221,10 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 		workspaces = append(workspaces, r.workspace())
 	}
 	return workspaces, total, nil
+}
+
+// Living gives the ids of the organization's workspaces, without asking who may see
+// them.
+func Living(ctx context.Context, tx postgres.Tx, org ids.Organization) ([]ids.Workspace, error) {
+	return postgres.Values[ids.Workspace](ctx, tx, queries.Get("WorkspacesOf"), postgres.Args{"organization_id": org})
 }

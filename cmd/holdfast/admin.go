@@ -51,7 +51,7 @@ func (c recoverCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		show(report)
+		show(report, "would")
 		fmt.Println("\nNothing was changed. Compare the current state with the real infrastructure (tofu plan -refresh-only shows the difference")
 		fmt.Println("once the workspace is free), then repeat the command with --apply.")
 		return nil
@@ -60,12 +60,14 @@ func (c recoverCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	show(report)
+	show(report, "did")
 	fmt.Println("\nThe workspace is free. The run stays in history as needs_recovery; nothing was applied again. Start a new plan.")
 	return nil
 }
 
-func show(r recovery.Report) {
+// show prints a report. Text that users or runners wrote is quoted: it may hold
+// control characters.
+func show(r recovery.Report, verb string) {
 	fmt.Printf("run          %s, %s (%s)\n", r.Run, r.Status, r.Reason)
 	if r.Message != "" {
 		fmt.Printf("because      %q\n", r.Message)
@@ -73,7 +75,7 @@ func show(r recovery.Report) {
 	fmt.Printf("workspace    %s, held since %s under epoch %d\n", r.Workspace, r.HeldSince.UTC().Format("2006-01-02 15:04:05 UTC"), r.Epoch)
 	fmt.Printf("state before %s\nstate now    %s\n", describe(r.Before), describe(r.Now))
 	fmt.Printf("published    %d state versions by this run; %d uploads unfinished\n", r.Publication, r.OpenUploads)
-	fmt.Printf("would        keep the current state, end every authority of the run, advance the epoch to %d, release the workspace\n", r.Epoch+1)
+	fmt.Printf("%-12s keep the current state, end every authority of the run, advance the epoch to %d, release the workspace\n", verb, r.Epoch+1)
 }
 
 func describe(v *state.Version) string {

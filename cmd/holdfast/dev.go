@@ -38,7 +38,7 @@ func (c devCmd) Run(ctx context.Context) error {
 		Dir: c.Data, Listen: c.Listen, AllowRemote: c.AllowRemote, ProviderMirror: c.ProviderMirror, Command: command,
 		Executable: executable, Environ: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Bootstrap: devBootstrap,
+		Bootstrap: devBootstrap, RunnerConnected: devRunnerConnected,
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
 		opts.PostgresDirs = []string{filepath.Join(cache, "holdfast", "postgres", "*", "bin")}

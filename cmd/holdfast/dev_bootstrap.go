@@ -10,9 +10,11 @@ import (
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/config"
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/internal/devstack"
 	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/postgres"
 )
 
 const devOrganization = "demo"
@@ -75,4 +77,24 @@ func (s *services) devOrganization(ctx context.Context, admin authz.Actor) error
 		_, err = s.workspaces.CreateOrganization(ctx, admin, accounts.NewOrganization{Name: devOrganization})
 	}
 	return err
+}
+
+// devRunnerConnected is nil once the local runner has told the server which tofu it has.
+func devRunnerConnected(ctx context.Context, env map[string]string) error {
+	db, err := postgres.Open(ctx, env["HOLDFAST_DATABASE_URL"])
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return postgres.InSnapshot(ctx, db, "dev.runner-connected", func(tx postgres.Tx) error {
+		org, err := accounts.AllowedOrganization(ctx, tx, authz.System(), authz.OrganizationRead, devOrganization)
+		if err != nil {
+			return err
+		}
+		versions, err := dispatch.Versions(ctx, tx, org.ID)
+		if err == nil && len(versions) == 0 {
+			err = fault.New(fault.Unavailable, "no_runner", "no runner has connected")
+		}
+		return err
+	})
 }

@@ -33,6 +33,10 @@ type Credentials struct {
 // returns those when they are still good. env is the server's own environment.
 type Bootstrap func(ctx context.Context, env map[string]string, stored Credentials) (Credentials, error)
 
+// RunnerConnected is nil once the server knows of a runner. A run that is made before has
+// nobody to execute it and fails at once. env is the server's own environment.
+type RunnerConnected func(ctx context.Context, env map[string]string) error
+
 // Options say what to run and where.
 type Options struct {
 	Dir            string   // the data folder; empty: ./.holdfast, or with a Command a temporary folder
@@ -47,6 +51,7 @@ type Options struct {
 
 	Stdin, Stdout, Stderr *os.File // the command's; progress goes to Stderr
 	Bootstrap             Bootstrap
+	RunnerConnected       RunnerConnected
 }
 
 // Run starts the stack, runs the command or serves until SIGINT, SIGTERM or SIGHUP, stops

@@ -82,6 +82,7 @@ func (f facts) command() map[string]string {
 	env["TF_CLOUD_ORGANIZATION"] = "demo"
 	env["TF_CLI_CONFIG_FILE"] = f.layout.cliConfig()
 	env["SSL_CERT_FILE"] = f.layout.tls("bundle.pem")
+	env["CURL_CA_BUNDLE"] = f.layout.tls("bundle.pem") // curl looks here first, and some machines set it
 	return env
 }
 

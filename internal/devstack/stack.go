@@ -175,7 +175,7 @@ func (s *stack) localRunner() *service {
 	environ := serviceEnviron(l, inherited(s.opts.Environ, forRunner), s.facts.runner())
 	return s.service("runner", func(context.Context) (process, error) {
 		return startProgram(l, "runner", runnerGrace, environ, s.runner)
-	}, nil)
+	}, func(ctx context.Context) error { return s.opts.RunnerConnected(ctx, s.facts.server()) })
 }
 
 // tlsClient trusts the dev CA alone and reaches the server without asking for names.

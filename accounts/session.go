@@ -1,0 +1,178 @@
+package accounts
+
+import (
+	"context"
+	"crypto/sha256"
+	"math"
+
+	"github.com/holdfast-run/holdfast/audit"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+// Attempts to sign in within a window of 15 minutes. An address may be that of a whole
+// office, so it has more of them.
+const (
+	attemptsPerUser    = 10
+	attemptsPerAddress = 60
+)
+
+// SignIn starts a session for the user with that password and gives its secret, which
+// is stored only as a digest. A session ends 12 hours after it was last used, 7 days
+// after it began, by SignOut, or when the password changes. address says where the
+// attempt comes from. Errors: Unauthenticated for a wrong name or password alike,
+// Exhausted after too many attempts for one name or from one address, Unavailable when
+// too many people sign in at once.
+func (s *Service) SignIn(ctx context.Context, username, password, address string) (secret string, err error) {
+	byUser, byAddress := subject("user", username), subject("address", address)
+	if err := s.countSignIn(ctx, byUser, byAddress); err != nil {
+		return "", err
+	}
+	user, hash, err := s.passwordOf(ctx, username)
+	if err != nil {
+		return "", err
+	}
+	if len(password) > maxPassword {
+		hash = ""
+	}
+	right, err := s.passwords.matches(ctx, password, hash)
+	if err != nil {
+		return "", err
+	}
+	if !right {
+		return "", wrongPassword()
+	}
+	secret, digest := newSecret(sessionPrefix)
+	err = postgres.InTx(ctx, s.db, "accounts.sign-in", func(tx postgres.Tx) error {
+		n, err := postgres.Exec(ctx, tx, queries.Get("SessionInsert"), postgres.Args{"hash": digest, "user_id": user.ID, "password_hash": hash})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return wrongPassword() // it was changed while we compared
+		}
+		if err := forgive(ctx, tx, byUser, byAddress); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Actor:  authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username},
+			Action: "user.signed-in", ObjectKind: "user", ObjectID: string(user.ID), Details: map[string]any{"address": address},
+		})
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// forgive takes back the attempts that led to a right password, and clears away what no
+// longer counts.
+func forgive(ctx context.Context, tx postgres.Tx, byUser, byAddress []byte) error {
+	for _, step := range []struct {
+		query string
+		args  postgres.Args
+	}{
+		{"SignInClear", postgres.Args{"subject": byUser}},
+		{"SignInForgive", postgres.Args{"subject": byAddress}},
+		{"SignInPrune", postgres.Args{}},
+		{"SessionsPrune", postgres.Args{}},
+	} {
+		if _, err := postgres.Exec(ctx, tx, queries.Get(step.query), step.args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrongPassword() error {
+	return fault.New(fault.Unauthenticated, "wrong_password", "The username or the password is wrong.")
+}
+
+// subject is what attempts are counted under.
+func subject(kind, name string) []byte {
+	sum := sha256.Sum256([]byte(kind + "\x00" + name))
+	return sum[:]
+}
+
+// countSignIn counts the attempt before its password is looked at: guesses made at the
+// same time cannot slip through together.
+func (s *Service) countSignIn(ctx context.Context, byUser, byAddress []byte) error {
+	type window struct {
+		Attempts int
+		Seconds  float64
+	}
+	var user, address window
+	err := postgres.InTx(ctx, s.db, "accounts.count-sign-in", func(tx postgres.Tx) (err error) {
+		if user, err = postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": byUser}); err != nil {
+			return err
+		}
+		address, err = postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": byAddress})
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case user.Attempts > attemptsPerUser:
+		return tooManySignIns("for this username", user.Seconds)
+	case address.Attempts > attemptsPerAddress:
+		return tooManySignIns("from your address", address.Seconds)
+	}
+	return nil
+}
+
+func tooManySignIns(where string, seconds float64) error {
+	minutes := max(1, int(math.Ceil(seconds / 60)))
+	return fault.New(fault.Exhausted, "too_many_sign_ins", "There were too many attempts to sign in %s. Try again in %d minutes.", where, minutes)
+}
+
+// passwordOf gives the user with the hash of its password. For a name that nobody has
+// both are empty.
+func (s *Service) passwordOf(ctx context.Context, username string) (User, string, error) {
+	if !usernameRule.MatchString(username) {
+		username = ""
+	}
+	type row struct {
+		User
+		PasswordHash string
+	}
+	var found row
+	err := postgres.InSnapshot(ctx, s.db, "accounts.password", func(tx postgres.Tx) (err error) {
+		found, err = postgres.One[row](ctx, tx, queries.Get("UserPassword"), postgres.Args{"username": username})
+		if postgres.NoRow(err) {
+			return nil
+		}
+		return err
+	})
+	return found.User, found.PasswordHash, err
+}
+
+// AuthenticateSession gives the actor behind a session, with its roles. One that is
+// unknown or over is Unauthenticated. A session is no token: the API takes none.
+func (s *Service) AuthenticateSession(ctx context.Context, secret string) (authz.Actor, error) {
+	over := fault.New(fault.Unauthenticated, "session_over", "You are signed out. Sign in to go on.")
+	if !wellFormed(secret, sessionPrefix) {
+		return authz.Actor{}, over
+	}
+	actor, err := s.actor(ctx, "accounts.authenticate-session", "SessionActor", secret, over)
+	if err != nil {
+		return authz.Actor{}, err
+	}
+	err = postgres.InTx(ctx, s.db, "accounts.session-seen", func(tx postgres.Tx) error {
+		_, err := postgres.Exec(ctx, tx, queries.Get("SessionSeen"), postgres.Args{"hash": digest(secret)})
+		return err
+	})
+	return actor, err
+}
+
+// SignOut ends a session, and with it the codes it gave that are not exchanged yet. One
+// that is already over stays so.
+func (s *Service) SignOut(ctx context.Context, actor authz.Actor, secret string) error {
+	return postgres.InTx(ctx, s.db, "accounts.sign-out", func(tx postgres.Tx) error {
+		n, err := postgres.Exec(ctx, tx, queries.Get("SessionEnd"), postgres.Args{"hash": digest(secret), "user_id": actor.User})
+		if err != nil || n == 0 {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{Actor: actor, Action: "user.signed-out", ObjectKind: "user", ObjectID: string(actor.User)})
+	})
+}

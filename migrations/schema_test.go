@@ -1,0 +1,208 @@
+package migrations_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/internal/testdb"
+)
+
+// someRows are two organizations with a workspace each, and a run with an attempt in the first.
+const someRows = `
+insert into organizations (id, name) values ('org-a', 'acme'), ('org-b', 'beta');
+insert into users (id, username) values ('user-1', 'ada'), ('user-2', 'bob');
+insert into memberships (organization_id, user_id, role) values ('org-a', 'user-1', 'owner');
+insert into tokens (id, user_id, hash) values ('at-1', 'user-1', decode(repeat('aa', 32), 'hex'));
+insert into runner_groups (id, name, token_hash) values ('apool-1', 'g', decode(repeat('bb', 32), 'hex'));
+insert into organization_keys (organization_id, version, root_version, wrapped) values ('org-a', 1, 1, ''), ('org-b', 1, 1, '');
+insert into projects (id, organization_id, name, is_default) values ('prj-a', 'org-a', 'p', true), ('prj-b', 'org-b', 'p', true);
+insert into workspaces (id, organization_id, project_id, name) values ('ws-a', 'org-a', 'prj-a', 'w'), ('ws-a2', 'org-a', 'prj-a', 'w2'), ('ws-b', 'org-b', 'prj-b', 'w');
+insert into workspaces (id, organization_id, project_id, name, deleted_at) values ('ws-gone', 'org-a', 'prj-a', 'w', clock_timestamp());
+insert into workspace_fences (workspace_id, organization_id) values ('ws-a', 'org-a'), ('ws-b', 'org-b');
+insert into variables (id, organization_id, workspace_id, key, category, value_sealed) values ('var-1', 'org-a', 'ws-a', 'k', 'env', '');
+insert into objects (id, organization_id, workspace_id, kind, key_version, wrapped_dek) values ('obj-a', 'org-a', 'ws-a', 'configuration', 1, ''), ('obj-b', 'org-b', 'ws-b', 'configuration', 1, '');
+insert into state_versions (id, organization_id, workspace_id, epoch, holder_kind, holder_id, declared_serial, declared_md5, expires_at)
+values ('sv-a', 'org-a', 'ws-a', 1, 'user', 'user-1', 1, 'm', clock_timestamp()), ('sv-b', 'org-b', 'ws-b', 1, 'user', 'user-1', 1, 'm', clock_timestamp());
+insert into configuration_versions (id, organization_id, workspace_id, status, object_id)
+values ('cv-a', 'org-a', 'ws-a', 'uploaded', 'obj-a'), ('cv-b', 'org-b', 'ws-b', 'uploaded', 'obj-b');
+insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, created_by, configuration_version_id, configuration_object_id, run_variables_sealed, variables_sealed, fence_epoch)
+values ('run-a', 'plan-a', 'apply-a', 'org-a', 'ws-a', 1, 'user-1', 'cv-a', 'obj-a', '', '', 1),
+       ('run-a2', 'plan-a2', 'apply-a2', 'org-a', 'ws-a', 2, 'user-1', 'cv-a', 'obj-a', '', '', null);
+insert into attempts (id, organization_id, workspace_id, run_id, phase, tofu_version) values ('att-a', 'org-a', 'ws-a', 'run-a', 'plan', '1.12.6');
+insert into policy_checks (id, run_id, durable_status) values ('polchk-a', 'run-a', 'running');
+insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
+values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
+insert into runners (id, group_id, name) values ('agent-1', 'apool-1', 'r');
+insert into tags (id, organization_id, name) values ('tag-1', 'org-a', 't');
+insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-1', 'org-a', 'ws-a', 'k');
+insert into sessions (hash, user_id) values (decode(repeat('cc', 32), 'hex'), 'user-1');
+insert into login_codes (hash, session, client, redirect_uri, challenge, description) values (decode(repeat('dd', 32), 'hex'), decode(repeat('cc', 32), 'hex'), '', '', '', '');
+`
+
+// refusals are statements on these rows that the schema must refuse, each by its own constraint.
+var refusals = []struct{ sqlstate, constraint, sql string }{
+	// accounts
+	{"23505", "organizations_name", "insert into organizations (id, name) values ('org-c', 'acme')"},
+	{"23505", "users_username", "insert into users (id, username) values ('user-3', 'ada')"},
+	{"23514", "memberships_role", "update memberships set role = 'admin'"},
+	{"23503", "memberships_user_id_fkey", "insert into memberships (organization_id, user_id, role) values ('org-a', 'user-9', 'member')"},
+	{"23505", "memberships_pkey", "insert into memberships (organization_id, user_id, role) values ('org-a', 'user-1', 'member')"},
+	{"23505", "tokens_hash", "insert into tokens (id, user_id, hash) values ('at-2', 'user-2', decode(repeat('aa', 32), 'hex'))"},
+	{"23514", "tokens_hash_size", "insert into tokens (id, user_id, hash) values ('at-2', 'user-2', 'the token itself')"},
+	{"23505", "runner_groups_token", "insert into runner_groups (id, name, token_hash) values ('apool-2', 'g', decode(repeat('bb', 32), 'hex'))"},
+	{"23514", "runner_groups_token_size", "update runner_groups set token_hash = ''"},
+
+	// objects
+	{"23514", "objects_status", "update objects set status = 'lost'"},
+	{"23514", "objects_stored_complete", "update objects set status = 'stored'"},
+	{"23503", "objects_organization_id_key_version_fkey", "update objects set key_version = 2"},
+
+	// workspaces
+	{"23505", "projects_name", "insert into projects (id, organization_id, name) values ('prj-2', 'org-a', 'p')"},
+	{"23505", "projects_default", "insert into projects (id, organization_id, name, is_default) values ('prj-2', 'org-a', 'q', true)"},
+	{"23514", "workspaces_execution_mode", "update workspaces set execution_mode = 'somewhere'"},
+	{"23505", "workspaces_name", "insert into workspaces (id, organization_id, project_id, name) values ('ws-2', 'org-a', 'prj-a', 'w')"},
+	{"23505", "workspaces_name", "update workspaces set deleted_at = null where id = 'ws-gone'"},
+	{"23503", "workspaces_organization_id_project_id_fkey", "update workspaces set project_id = 'prj-b' where id = 'ws-a'"},
+	{"23514", "variables_category", "update variables set category = 'secret'"},
+	{"23505", "variables_key", "insert into variables (id, organization_id, workspace_id, key, category, value_sealed) values ('var-2', 'org-a', 'ws-a', 'k', 'env', '')"},
+	{"23503", "variables_organization_id_workspace_id_fkey", "update variables set workspace_id = 'ws-b'"},
+	{"23503", "workspace_fences_organization_id_workspace_id_fkey", "update workspace_fences set organization_id = 'org-b' where workspace_id = 'ws-a'"},
+
+	// state
+	{"23514", "state_versions_status", "update state_versions set status = 'lost'"},
+	{"23505", "state_versions_retry", `insert into state_versions (id, organization_id, workspace_id, epoch, holder_kind, holder_id, declared_serial, declared_md5, expires_at)
+		values ('sv-2', 'org-a', 'ws-a', 1, 'user', 'user-1', 1, 'm', clock_timestamp())`},
+	{"23503", "state_versions_workspace_id_base_version_id_fkey", "update state_versions set base_version_id = 'sv-b' where id = 'sv-a'"},
+	{"23503", "state_versions_workspace_id_rollback_of_id_fkey", "update state_versions set rollback_of_id = 'sv-b' where id = 'sv-a'"},
+
+	// configurations
+	{"23514", "configuration_versions_status", "update configuration_versions set status = 'lost', object_id = null"},
+	{"23514", "configuration_versions_uploaded_whole", "update configuration_versions set object_id = null"},
+	{"23514", "configuration_versions_uploaded_whole", "update configuration_versions set status = 'pending'"},
+	{"23503", "configuration_versions_organization_id_workspace_id_fkey", "update configuration_versions set workspace_id = 'ws-b' where id = 'cv-a'"},
+	{"23503", "configuration_versions_organization_id_object_id_fkey", "update configuration_versions set object_id = 'obj-b' where id = 'cv-a'"},
+
+	// runs
+	{"23505", "runs_plan_id_key", "update runs set plan_id = 'plan-a' where id = 'run-a2'"},
+	{"23505", "runs_apply_id_key", "update runs set apply_id = 'apply-a' where id = 'run-a2'"},
+	{"23505", "runs_one_active", "update runs set fence_epoch = 2 where id = 'run-a2'"},
+	{"23514", "runs_fence_release", "update runs set fence_released_at = clock_timestamp() where id = 'run-a2'"},
+	{"23514", "runs_deadline_with_approval", "set local session_replication_role = replica; update runs set durable_status = 'awaiting_approval' where id = 'run-a'"}, // without the trigger, which would refuse the step
+	{"23503", "runs_organization_id_workspace_id_fkey", "update runs set workspace_id = 'ws-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_configuration_version_id_fkey", "update runs set configuration_version_id = 'cv-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_configuration_object_id_fkey", "update runs set configuration_object_id = 'obj-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_plan_object_id_fkey", "update runs set plan_object_id = 'obj-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_plan_json_object_id_fkey", "update runs set plan_json_object_id = 'obj-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_lock_file_object_id_fkey", "update runs set lock_file_object_id = 'obj-b' where id = 'run-a'"},
+	{"23503", "runs_workspace_id_predecessor_version_id_fkey", "update runs set predecessor_version_id = 'sv-b' where id = 'run-a'"},
+	{"23503", "runs_workspace_id_resulting_version_id_fkey", "update runs set resulting_version_id = 'sv-b' where id = 'run-a'"},
+	{"23503", "run_history_from_status_to_status_fkey", "insert into run_history (run_id, position, from_status, to_status, actor_kind, actor_id) values ('run-a', 1, 'queued', 'applying', 'system', 's')"},
+
+	// tags and sign-in
+	{"23514", "tags_form", "update tags set name = 'a b'"},
+	{"23505", "tags_name", "insert into tags (id, organization_id, name) values ('tag-2', 'org-a', 't')"},
+	{"23503", "workspace_tags_organization_id_tag_id_fkey", "insert into workspace_tags (organization_id, workspace_id, tag_id) values ('org-b', 'ws-b', 'tag-1')"},
+	{"23505", "tag_bindings_key", "insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-2', 'org-a', 'ws-a', 'k')"},
+	{"23503", "tag_bindings_organization_id_workspace_id_fkey", "update tag_bindings set workspace_id = 'ws-b'"},
+	{"23514", "sessions_hash_size", "insert into sessions (hash, user_id) values ('the cookie itself', 'user-1')"},
+	{"23514", "login_codes_hash_size", "update login_codes set hash = 'the code itself'"},
+	{"23514", "login_codes_token", "update login_codes set token_id = 'at-1'"},
+	{"23514", "sign_in_attempts_subject_size", "insert into sign_in_attempts (subject, attempts) values ('ada', 1)"},
+
+	// policy and approval
+	{"23514", "policy_checks_status", "update policy_checks set durable_status = 'skipped', input_digest = '', result = '{}', result_digest = '', completed_at = clock_timestamp()"},
+	{"23514", "policy_checks_complete", "update policy_checks set durable_status = 'passed'"},
+	{"23505", "policy_checks_run_id_key", "insert into policy_checks (id, run_id, durable_status) values ('polchk-2', 'run-a', 'running')"},
+	{"23514", "approvals_decision", "update approvals set decision = 'perhaps'"},
+	{"23514", "approvals_source", "update approvals set source = 'nobody'"},
+	{"23505", "approvals_one_each", `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
+		values ('run-a', 'user-1', 'user-1', 'rejected', 'native', '', '', '', '')`},
+
+	// runners and attempts
+	{"23514", "runners_status", "update runners set status = 'busy'"},
+	{"23514", "attempts_phase", "update attempts set phase = 'destroy'"},
+	{"23514", "attempts_status", "update attempts set status = 'done'"},
+	{"23514", "attempts_started_is_apply", "update attempts set apply_started_at = clock_timestamp()"},
+	{"23505", "attempts_one_per_phase", "insert into attempts (id, organization_id, workspace_id, run_id, phase, tofu_version) values ('att-2', 'org-a', 'ws-a', 'run-a', 'plan', '1.12.6')"},
+	{"23503", "attempts_organization_id_run_id_fkey", "update attempts set organization_id = 'org-b', workspace_id = 'ws-b'"},
+	{"23503", "attempts_organization_id_workspace_id_fkey", "update attempts set workspace_id = 'ws-b'"},
+	{"23503", "attempts_workspace_id_state_confirmed_id_fkey", "update attempts set state_confirmed_id = 'sv-b'"},
+	{"23503", "attempts_organization_id_log_object_id_fkey", "update attempts set log_object_id = 'obj-b'"},
+	{"23503", "attempt_artifacts_organization_id_attempt_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-b', 'plan', 'obj-b', '')"},
+	{"23503", "attempt_artifacts_organization_id_object_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-a', 'plan', 'obj-b', '')"},
+}
+
+func withRows(t *testing.T) *pgx.Conn {
+	t.Helper()
+	conn := connect(t, testdb.URL(t))
+	t.Cleanup(func() { _ = conn.Close(ctx) })
+	_, err := conn.Exec(ctx, someRows)
+	require.NoError(t, err)
+	return conn
+}
+
+func TestTheSchemaRefuses(t *testing.T) {
+	conn := withRows(t)
+	for _, r := range refusals {
+		_, err := conn.Exec(ctx, "begin; "+r.sql)
+		_, rollback := conn.Exec(ctx, "rollback")
+		require.NoError(t, rollback)
+		var refused *pgconn.PgError
+		if assert.True(t, errors.As(err, &refused), "%s was accepted: %v", r.sql, err) {
+			assert.Equal(t, r.sqlstate+" "+r.constraint, refused.Code+" "+refused.ConstraintName, "%s: %v", r.sql, err)
+		}
+	}
+}
+
+// provedBesideTheirOwner are constraints whose refusal is tested by the package that owns the table.
+var provedBesideTheirOwner = []string{
+	"workspace_fences_held_by_run", "workspace_fences_holder_kind", "workspace_fences_holder_whole", // fence
+	"state_versions_declared_serial", "state_versions_finalized_complete", // state
+}
+
+// TestEveryRuleIsRefusedOnce keeps the table above complete: each check and each unique
+// rule of the schema stands in it, but for the bare uniqueness of ids.
+func TestEveryRuleIsRefusedOnce(t *testing.T) {
+	conn := connect(t, testdb.URL(t))
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, `
+		select conname::text from pg_constraint where connamespace = 'public'::regnamespace and contype = 'c'
+		union
+		select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
+		 where c.relnamespace = 'public'::regnamespace and i.indisunique and not i.indisprimary
+		   and not exists (select from pg_attribute a where a.attrelid = i.indrelid and a.attname = 'id' and a.attnum = any (i.indkey::int2[]))`)
+	require.NoError(t, err)
+	rules, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	assert.Greater(t, len(rules), 30)
+	for _, name := range rules {
+		if slices.Contains(provedBesideTheirOwner, name) || name == "state_outputs_state_version_id_position_key" { // positions are counted by one loop
+			continue
+		}
+		assert.True(t, slices.ContainsFunc(refusals, func(r struct{ sqlstate, constraint, sql string }) bool { return r.constraint == name }), "no statement here is refused by %s", name)
+	}
+}
+
+// TestNoReferenceCrossesTenants: where both tables belong to an organization or a
+// workspace, the reference carries it.
+func TestNoReferenceCrossesTenants(t *testing.T) {
+	conn := connect(t, testdb.URL(t))
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, `
+		with tenant as (select attrelid from pg_attribute where attname = 'organization_id' and attnotnull and attnum > 0)
+		select k.conname::text from pg_constraint k
+		 where k.contype = 'f' and k.connamespace = 'public'::regnamespace
+		   and k.conrelid in (select attrelid from tenant) and k.confrelid in (select attrelid from tenant)
+		   and not exists (select from pg_attribute a where a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname in ('organization_id', 'workspace_id'))`)
+	require.NoError(t, err)
+	crossing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	assert.Empty(t, crossing)
+}

@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+func awaken(t *testing.T, wake <-chan struct{}, why string) {
+	t.Helper()
+	select {
+	case <-wake:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "nobody was woken", why)
+	}
+}
+
+func sleeps(t *testing.T, wake <-chan struct{}, why string) {
+	t.Helper()
+	select {
+	case <-wake:
+		require.Fail(t, "somebody was woken", why)
+	default:
+	}
+}
+
+func TestAListenerWakesThoseWhoWait(t *testing.T) {
+	direct, through, p := lossy(t)
+	listening, stop := context.WithCancel(ctx)
+	defer stop()
+	l := postgres.Listen(listening, through, "apples", "pears")
+	one, cancelOne := l.Wait("apples")
+	defer cancelOne()
+	two, cancelTwo := l.Wait("apples")
+	pear, cancelPear := l.Wait("pears")
+	defer cancelPear()
+	for _, wake := range []<-chan struct{}{one, two, pear} {
+		awaken(t, wake, "once when the connection stands: what came before was missed")
+	}
+
+	exec(t, direct, "select pg_notify('apples', '')")
+	awaken(t, one, "a notification")
+	awaken(t, two, "both are told")
+	exec(t, direct, "select pg_notify('pears', '')")
+	awaken(t, pear, "its own channel")
+	sleeps(t, one, "another channel's notification")
+
+	cancelTwo()
+	exec(t, direct, "select pg_notify('apples', ''), pg_notify('apples', 'again')")
+	awaken(t, one, "a notification")
+	sleeps(t, two, "it has left")
+
+	t.Log("the connection is lost; what is sent meanwhile must wake all the same")
+	p.setDown(true)
+	for drained := false; !drained; {
+		select {
+		case <-one:
+		default:
+			drained = true
+		}
+	}
+	exec(t, direct, "select pg_notify('apples', 'nobody hears it')")
+	sleeps(t, one, "the connection is lost")
+	p.setDown(false)
+	awaken(t, one, "the connection stands again")
+	awaken(t, pear, "everybody is woken then")
+	exec(t, direct, "select pg_notify('pears', '')")
+	awaken(t, pear, "and it listens")
+
+	t.Log("the end")
+	stop()
+	assert.Eventually(t, func() bool {
+		n := 0
+		require.NoError(t, postgres.InSnapshot(ctx, direct, "test", func(tx postgres.Tx) (err error) {
+			n, err = postgres.Value[int](ctx, tx, "select count(*)::int from pg_stat_activity where datname = current_database() and query like 'listen %'", nil)
+			return err
+		}))
+		return n == 0
+	}, 10*time.Second, 20*time.Millisecond, "no connection stays behind")
+}

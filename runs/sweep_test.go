@@ -1,0 +1,177 @@
+package runs
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+func TestAnOfferThatNobodyTakesUpFailsItsRun(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	run, next := w.run(ws), w.run(ws)
+	e, found := w.poll()
+	require.True(t, found)
+	w.sweep()
+	assert.Equal(t, dispatch.Assigned, w.wantStatus(run.ID, Queued).PlanAttempt)
+	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
+	_, err := e.tryAccept()
+	wantCode(t, err, fault.Conflict, "assignment_expired")
+	w.wantStatus(run.ID, Queued)
+	w.sweep()
+	d := w.wantStatus(run.ID, PlanFailed)
+	assert.Equal(t, "runner_lost", d.DurableReason)
+	assert.Equal(t, dispatch.Lost, d.PlanAttempt)
+	w.wantReleased(run.ID)
+	w.wantAdmitted(next.ID)
+	_, err = e.tryAccept()
+	wantCode(t, err, fault.Conflict, "assignment_lost")
+}
+
+func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
+	w := newWorld(t)
+	run := w.waiting(w.workspace())
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	e, found := w.poll()
+	require.True(t, found)
+	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
+	w.sweep()
+	assert.Equal(t, "runner_lost", w.wantStatus(run, ApplyFailed).DurableReason)
+	w.wantReleased(run)
+}
+
+func TestASilentRunnerIsLost(t *testing.T) {
+	w := newWorld(t)
+	plan, apply := w.runs.settings.PlanLiveness, w.runs.settings.ApplyLiveness
+	for _, c := range []struct {
+		name    string
+		prepare func(ws ids.Workspace) *executor
+		after   time.Duration
+		want    Status
+		held    bool
+	}{
+		{"while planning", func(ws ids.Workspace) *executor { return w.take(w.run(ws).ID) }, plan, PlanFailed, false},
+		{"before apply-start", w.confirmed, plan, ApplyFailed, false},
+		{"after apply-start", w.applying, apply, ApplyStartUncertain, true},
+		{"after an announced upload", func(ws ids.Workspace) *executor {
+			e := w.applying(ws)
+			require.NoError(t, second(e.begin(e.actor, ws, stateFile(1), 1)))
+			return e
+		}, apply, NeedsRecovery, true},
+		{"after a publication", func(ws ids.Workspace) *executor { e := w.applying(ws); e.publish(1); return e }, apply, NeedsRecovery, true},
+		{"after the confirmation", func(ws ids.Workspace) *executor { e := w.applying(ws); e.publish(1); e.confirm(); return e }, apply, NeedsRecovery, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := c.prepare(w.workspace())
+			next := w.run(e.WorkspaceID)
+			before := w.get(e.RunID).DurableStatus
+			e.silence(c.after - 20*time.Second)
+			require.NoError(t, w.runs.ReapSilent(ctx))
+			w.wantStatus(e.RunID, before)
+			e.silence(c.after)
+			require.NoError(t, w.runs.ReapSilent(ctx))
+			assert.Equal(t, "runner_lost", w.wantStatus(e.RunID, c.want).DurableReason)
+			wantCode(t, e.tryDone(Done{Outcome: OutcomeFinished}), fault.Conflict, "attempt_ended")
+			_, err := w.disp.Authenticate(ctx, e.session.Token)
+			assert.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
+			if c.held {
+				w.wantHeld(e.RunID)
+				w.wantWaits(next.ID)
+				return
+			}
+			w.wantReleased(e.RunID)
+			w.wantAdmitted(next.ID)
+			require.NoError(t, w.runs.Cancel(ctx, w.owner, next.ID, ""))
+		})
+	}
+}
+
+func TestAnAttemptEndsWithItsAuthority(t *testing.T) {
+	w := newWorld(t)
+	e := w.applying(w.workspace())
+	w.exec("update attempts set token_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
+	require.NoError(t, w.runs.ReapSilent(ctx))
+	w.wantStatus(e.RunID, ApplyStartUncertain)
+	w.wantHeld(e.RunID)
+}
+
+func TestAHeartbeatOrALogKeepsARunnerAlive(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace()).ID)
+	for _, sign := range []func(){
+		func() { require.NoError(t, second(e.runs.Heartbeat(ctx, e.actor))) },
+		func() { e.log("alive") },
+	} {
+		e.silence(time.Hour)
+		sign()
+		require.NoError(t, w.runs.ReapSilent(ctx))
+		w.wantStatus(e.RunID, Planning)
+	}
+}
+
+func TestTheReaperWaitsForTwoHeartbeatsOfContact(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace()).ID)
+	e.silence(time.Hour)
+	sweeper := NewSweeper(w.runs)
+	wait := 2 * w.runs.settings.Heartbeat
+	age := func(d time.Duration) { sweeper.steadySince = sweeper.steadySince.Add(-d) }
+
+	require.NoError(t, sweeper.Sweep(ctx)) // the server has just started
+	w.wantStatus(e.RunID, Planning)
+	age(wait - time.Second)
+	require.NoError(t, sweeper.Sweep(ctx))
+	w.wantStatus(e.RunID, Planning)
+
+	age(time.Hour)
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	require.Error(t, sweeper.Sweep(canceled)) // no contact
+	require.NoError(t, sweeper.Sweep(ctx))
+	w.wantStatus(e.RunID, Planning)
+
+	age(time.Hour)
+	sweeper.last = sweeper.last.Add(-w.runs.settings.PlanLiveness) // the machine slept
+	require.NoError(t, sweeper.Sweep(ctx))
+	w.wantStatus(e.RunID, Planning)
+	assert.WithinDuration(t, clock.Now(), sweeper.steadySince, time.Minute)
+
+	age(wait)
+	require.NoError(t, sweeper.Sweep(ctx))
+	w.wantStatus(e.RunID, PlanFailed)
+}
+
+func TestTheSweepPromotesWhatWasLeftWaiting(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	_, err := w.runs.Lock(ctx, w.owner, ws, "")
+	require.NoError(t, err)
+	run := w.run(ws)
+	w.exec("update workspace_fences set holder_kind = null, holder_id = null, acquired_at = null where workspace_id = @w", postgres.Args{"w": ws})
+	w.wantWaits(run.ID)
+	w.sweep()
+	w.wantAdmitted(run.ID)
+}
+
+func TestTwoSweepersDoNoHarm(t *testing.T) {
+	w := newWorld(t)
+	run := w.waiting(w.workspace())
+	w.overdue(run)
+	errs := make(chan error)
+	for range 2 {
+		go func() { errs <- NewSweeper(w.runs).Sweep(ctx) }()
+	}
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+	assert.Equal(t, Expired, w.wantStatus(run, Expired).steps()[6])
+	assert.Len(t, w.get(run).History, 7)
+}

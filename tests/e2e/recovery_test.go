@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Show 3: an apply that fails half-way holds its workspace until an operator vouches for
+// what is there.
+func TestAHalfFailedApplyHoldsTheWorkspaceUntilItIsRecovered(t *testing.T) {
+	t.Parallel()
+	cured := filepath.Join(t.TempDir(), "cured")
+	f := newFolder(t, shared, `resource "terraform_data" "first" {}`+"\n"+
+		resource("second", "test -e "+cured, "depends_on = [terraform_data.first]"))
+	f.init()
+
+	failed := f.tofu("apply", "-auto-approve")
+	require.Equal(t, 1, failed.code, failed.said)
+	assert.Contains(t, failed.said, "local-exec provisioner error")
+	id := runIn(t, failed.said)
+	facts := shared.runFacts(t, id)
+	assert.Equal(t, "errored", facts.Status)
+	assert.Equal(t, "apply_failed", facts.DurableStatus)
+	assert.False(t, facts.Fence.Released)
+	assert.True(t, f.current().Locked)
+
+	assertHeld := func() {
+		t.Helper()
+		for _, command := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"destroy", "-auto-approve"}} {
+			r := f.tofu(command...)
+			assert.Equal(t, 1, r.code, r.said)
+			assert.Contains(t, r.said, "Workspace locked")
+			assert.Contains(t, r.said, id)
+			assert.Contains(t, r.said, "holdfast admin recover "+id)
+		}
+		held := "/api/v2/workspaces/" + f.current().ID + "/actions/"
+		assert.Contains(t, shared.post(t, held+"lock", "{}").refusal(t, http.StatusLocked).Detail, "holdfast admin recover")
+		assert.Contains(t, shared.post(t, held+"unlock", "").refusal(t, http.StatusConflict).Detail, "holdfast admin recover")
+		assert.Contains(t, shared.post(t, held+"force-unlock", "").refusal(t, http.StatusLocked).Detail, "holdfast admin recover")
+	}
+	assertHeld()
+
+	rehearsal := shared.holdfast("admin", "recover", id, "--reason", "looked at it")
+	require.Equal(t, 0, rehearsal.code, rehearsal.said)
+	assert.Contains(t, rehearsal.said, "apply_failed")
+	assert.Contains(t, rehearsal.said, "demo/"+f.workspace)
+	assert.Contains(t, rehearsal.said, "Nothing was changed.")
+	assert.Equal(t, facts, shared.runFacts(t, id))
+	assertHeld()
+	assert.NotEqual(t, 0, shared.holdfast("admin", "recover", id, "--apply").code, "a reason is needed")
+	assertHeld()
+
+	recovered := shared.holdfast("admin", "recover", id, "--reason", "only the first one was made", "--apply")
+	require.Equal(t, 0, recovered.code, recovered.said)
+	assert.False(t, f.current().Locked)
+	facts = shared.runFacts(t, id)
+	assert.Equal(t, "needs_recovery", facts.DurableStatus)
+	assert.Equal(t, "errored", facts.Status)
+	assert.True(t, facts.Fence.Released)
+	twice := shared.holdfast("admin", "recover", id, "--reason", "once more", "--apply")
+	assert.NotEqual(t, 0, twice.code)
+	assert.Contains(t, twice.said, "nothing to release")
+
+	require.NoError(t, os.WriteFile(cured, nil, 0o644))
+	said := f.ok("plan")
+	assert.Contains(t, said, "terraform_data.second is tainted, so must be replaced")
+	assert.NotContains(t, said, "terraform_data.first must", "the first one stays")
+	assert.Contains(t, said, "Plan: 1 to add, 0 to change, 1 to destroy.")
+	assert.Contains(t, f.ok("apply", "-auto-approve"), "Apply complete! Resources: 1 added, 0 changed, 1 destroyed.")
+	assert.Equal(t, 0, f.tofu("plan", "-detailed-exitcode").code)
+}
+
+// Amendment 20: an apply that fails before it made anything has nothing to recover.
+func TestAnApplyThatFailedWithNothingMadeIsReleased(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, shared, `resource "terraform_data" "first" {}`)
+	f.init()
+	f.ok("apply", "-auto-approve")
+	before := f.stateBytes()
+	// The time is known only while applying, so that the plan is fine.
+	f.write("more.tf", `
+		resource "terraform_data" "never" {
+		  lifecycle {
+		    precondition {
+		      condition     = timestamp() == terraform_data.first.id
+		      error_message = "This never holds."
+		    }
+		  }
+		}`)
+	failed := f.tofu("apply", "-auto-approve")
+	require.Equal(t, 1, failed.code, failed.said)
+	assert.Contains(t, failed.said, "This never holds.")
+	facts := shared.runFacts(t, runIn(t, failed.said))
+	assert.Equal(t, "apply_failed", facts.DurableStatus)
+	assert.True(t, facts.Fence.Released)
+	assert.False(t, f.current().Locked)
+	assert.Equal(t, before, f.stateBytes())
+
+	require.NoError(t, os.Remove(filepath.Join(f.dir, "more.tf")))
+	assert.Equal(t, 0, f.tofu("plan", "-detailed-exitcode").code)
+}
+
+func TestACanceledApplyHoldsTheWorkspace(t *testing.T) {
+	t.Parallel()
+	at := newGate(t)
+	w := shared.newWorkspace(t, workspaceName(t))
+	r := shared.newRun(t, w.ID, resource("slow", at.command()))
+	at.reached()
+	require.Equal(t, http.StatusAccepted, shared.post(t, fmt.Sprintf("/api/v2/runs/%s/actions/cancel", r.ID), "{}").status)
+	facts := shared.ended(t, r.ID)
+	assert.Equal(t, "canceled", facts.Status)
+	assert.Equal(t, "apply_interrupted", facts.DurableStatus)
+	w, err := shared.api.Workspaces.ReadByID(ctx, w.ID)
+	require.NoError(t, err)
+	assert.True(t, w.Locked)
+}
