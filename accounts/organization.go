@@ -29,6 +29,13 @@ type NewOrganization struct{ Name, Email string }
 
 var organizationName = regexp.MustCompile(`^[A-Za-z0-9_-]{3,40}$`)
 
+func checkOrganizationName(name string) error {
+	if !organizationName.MatchString(name) {
+		return Invalid("name", "Name may only contain letters, numbers, - and _, and must be 3 to 40 characters long")
+	}
+	return nil
+}
+
 // CreateOrganization makes an organization with its key and its first owner, the
 // user who asks, in the caller's transaction. Only for site admins. A name in use
 // or against the rule is Invalid. What an organization contains from the start is
@@ -37,8 +44,8 @@ func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor 
 	if err := allowSite(actor, authz.OrganizationCreate); err != nil {
 		return Organization{}, err
 	}
-	if !organizationName.MatchString(n.Name) {
-		return Organization{}, Invalid("name", "Name may only contain letters, numbers, - and _, and must be 3 to 40 characters long")
+	if err := checkOrganizationName(n.Name); err != nil {
+		return Organization{}, err
 	}
 	if err := checkEmail(n.Email); err != nil {
 		return Organization{}, err
@@ -62,6 +69,62 @@ func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor 
 	}
 	return org, audit.Append(ctx, tx, audit.Entry{
 		Organization: org.ID, Actor: actor, Action: "organization.created", ObjectKind: "organization", ObjectID: string(org.ID),
+	})
+}
+
+// OrganizationChanges are what an update says; what is nil stays.
+type OrganizationChanges struct{ Name, Email *string }
+
+// UpdateOrganization changes what is said and leaves the rest. It is refused like
+// CreateOrganization, and allowed to owners too.
+func (s *Service) UpdateOrganization(ctx context.Context, actor authz.Actor, name string, c OrganizationChanges) (Organization, error) {
+	var org Organization
+	err := postgres.InTx(ctx, s.db, "accounts.update-organization", func(tx postgres.Tx) error {
+		before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, name)
+		if err != nil {
+			return err
+		}
+		if c.Name != nil {
+			if err := checkOrganizationName(*c.Name); err != nil {
+				return err
+			}
+		}
+		if c.Email != nil {
+			if err := checkEmail(*c.Email); err != nil {
+				return err
+			}
+		}
+		org, err = postgres.One[Organization](ctx, tx, queries.Get("OrganizationUpdate"), postgres.Args{"id": before.ID, "name": c.Name, "email": c.Email})
+		switch {
+		case postgres.NoRow(err): // deleted since it was read
+			return fault.Missing("organization", name)
+		case violates(err, "organizations_name"):
+			return Taken("name", "Name")
+		case err != nil:
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Organization: org.ID, Actor: actor, Action: "organization.updated", ObjectKind: "organization", ObjectID: string(org.ID),
+			Details: map[string]any{"name_before": before.Name, "name": org.Name},
+		})
+	})
+	return org, err
+}
+
+// TombstoneOrganization deletes a living organization in the caller's transaction:
+// its name is free, its members and runner groups lose their rights in it, its rows
+// stay (ST-23). What it contains is the caller's to end first. One that is deleted
+// already is NotFound.
+func TombstoneOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Organization) error {
+	n, err := postgres.Exec(ctx, tx, queries.Get("OrganizationTombstone"), postgres.Args{"id": id})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fault.Missing("organization", string(id))
+	}
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: id, Actor: actor, Action: "organization.deleted", ObjectKind: "organization", ObjectID: string(id),
 	})
 }
 

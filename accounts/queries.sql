@@ -149,6 +149,15 @@ insert into organizations (id, name, email)
 values (@id, @name, @email)
 returning id, name, email, created_at;
 
+-- name: OrganizationUpdate
+update organizations
+   set name = coalesce(@name::text, name), email = coalesce(@email::text, email)
+ where id = @id and deleted_at is null
+returning id, name, email, created_at;
+
+-- name: OrganizationTombstone
+update organizations set deleted_at = clock_timestamp() where id = @id and deleted_at is null;
+
 -- name: OrganizationByName
 select id, name, email, created_at from organizations where name = @name and deleted_at is null;
 

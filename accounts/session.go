@@ -122,7 +122,7 @@ func (s *Service) countSignIn(ctx context.Context, byUser, byAddress []byte) err
 }
 
 func tooManySignIns(where string, seconds float64) error {
-	minutes := max(1, int(math.Ceil(seconds / 60)))
+	minutes := max(1, int(math.Ceil(seconds/60)))
 	return fault.New(fault.Exhausted, "too_many_sign_ins", "There were too many attempts to sign in %s. Try again in %d minutes.", where, minutes)
 }
 

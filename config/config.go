@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -23,6 +24,8 @@ type Server struct {
 	Address string // https URL under which clients reach the server, without a path
 	TLSCert string // path; with TLSKey empty when a proxy in front speaks TLS
 	TLSKey  string
+	// TrustedProxies are the networks of proxies that say truly where a request comes from.
+	TrustedProxies []netip.Prefix
 }
 
 // Host gives host and port of the public address.
@@ -41,8 +44,9 @@ func LoadServer() (Server, error) {
 	s := Server{
 		Storage: r.storage(), Listen: r.required("HOLDFAST_LISTEN"), Address: strings.TrimSuffix(r.required("HOLDFAST_ADDRESS"), "/"),
 		TLSCert: os.Getenv("HOLDFAST_TLS_CERT"), TLSKey: os.Getenv("HOLDFAST_TLS_KEY"),
+		TrustedProxies: r.networks("HOLDFAST_TRUSTED_PROXIES"),
 	}
-	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.Path != "") {
+	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Hostname() == "" || s.Address != "https://"+u.Host) {
 		r.wrong("HOLDFAST_ADDRESS must be an https:// address without a path, such as https://holdfast.example.com, because tofu speaks to no other")
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
@@ -74,6 +78,27 @@ func (r *reader) required(name string) string {
 		r.wrong(name + " is not set")
 	}
 	return value
+}
+
+// networks reads a list of addresses and CIDR networks, separated by commas.
+func (r *reader) networks(name string) (networks []netip.Prefix) {
+	for entry := range strings.SplitSeq(os.Getenv(name), ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		if address, err := netip.ParseAddr(entry); err == nil {
+			networks = append(networks, netip.PrefixFrom(address, address.BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(entry)
+		if err != nil {
+			r.wrong(name + " must list addresses or networks, such as 10.0.0.7, 192.0.2.0/24")
+			return nil
+		}
+		networks = append(networks, network)
+	}
+	return networks
 }
 
 func (r *reader) wrong(text string) { r.problems = append(r.problems, text) }

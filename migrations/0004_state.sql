@@ -78,18 +78,21 @@ create table state_outputs (
     unique (state_version_id, position)
 );
 
--- A published version is never changed again; only its bookkeeping of bytes may be.
+-- A finalized or discarded version is never changed or removed; only the JSON form
+-- that a client sends beside it may still arrive.
 -- +goose StatementBegin
 create function state_version_is_final() returns trigger language plpgsql as $$
 begin
-    if old.status <> 'pending' and (new.status, new.serial, new.lineage, new.sha256, new.object_id, new.epoch)
-            is distinct from (old.status, old.serial, old.lineage, old.sha256, old.object_id, old.epoch) then
+    if tg_op = 'DELETE' then
+        raise exception 'a state version is not removed' using errcode = '23514', constraint = 'state_version_is_final';
+    end if;
+    if old.status <> 'pending' and to_jsonb(new) - '{json_object_id,json_claimed_at}'::text[] <> to_jsonb(old) - '{json_object_id,json_claimed_at}'::text[] then
         raise exception 'a finalized or discarded state version does not change' using errcode = '23514', constraint = 'state_version_is_final';
     end if;
     return new;
 end $$;
 -- +goose StatementEnd
-create trigger state_version_is_final before update on state_versions for each row execute function state_version_is_final();
+create trigger state_version_is_final before update or delete on state_versions for each row execute function state_version_is_final();
 
 -- The pointer only ever shows a finalized version.
 -- +goose StatementBegin

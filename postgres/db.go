@@ -33,11 +33,18 @@ type Tx interface {
 // Args are the @named arguments of a query.
 type Args = pgx.NamedArgs
 
+// defaultConnections is how many connections a process opens at most, unless the
+// address says pool_max_conns=N.
+const defaultConnections = 24
+
 // Open connects to the database at url (postgres://…) and checks that it answers.
 func Open(ctx context.Context, url string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database address cannot be read: it must be a postgres:// URL") // err may hold the password
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		cfg.MaxConns = defaultConnections
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

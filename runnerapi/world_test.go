@@ -113,9 +113,9 @@ func newWorld(t *testing.T) *world {
 	w.owner, err = who.Authenticate(ctx, token)
 	require.NoError(t, err)
 	w.ws = w.workspace("app")
-	_, err = w.spaces.CreateVariable(ctx, w.owner, w.ws, workspaces.NewVariable{Key: "password", Value: secret, Category: workspaces.Terraform, Sensitive: true})
+	_, err = w.spaces.CreateVariable(ctx, w.owner, w.ws, workspaces.Variable{Key: "password", Value: secret, Category: workspaces.Terraform, Sensitive: true})
 	require.NoError(t, err)
-	w.config = tarball(t)
+	w.config = tarball(t, `resource "terraform_data" "x" {}`)
 	w.group, _, err = who.CreateRunnerGroup(ctx, system, org.ID, "runners")
 	require.NoError(t, err)
 
@@ -149,12 +149,12 @@ func (w *world) workspace(name string) ids.Workspace {
 	return ws.ID
 }
 
-func tarball(t *testing.T) []byte {
+func tarball(t *testing.T, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
-	content := []byte(`resource "terraform_data" "x" {}`)
+	content := []byte(text)
 	require.NoError(t, archive.WriteHeader(&tar.Header{Name: "main.tf", Mode: 0o644, Size: int64(len(content))}))
 	_, err := archive.Write(content)
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func (w *world) poll(wait int) answer {
 type executor struct {
 	*world
 	wire.Assignment
-	wire.Session
+	session  wire.Session
 	manifest wire.Manifest
 	sandbox  string
 	logged   int64
@@ -319,15 +319,15 @@ func (e *executor) tryAccept() answer {
 func (e *executor) accept() *executor {
 	e.Helper()
 	e.ready().want(http.StatusNoContent)
-	e.Session = into[wire.Session](e.tryAccept())
-	require.NoError(e, json.Unmarshal(e.Manifest, &e.manifest))
+	e.session = into[wire.Session](e.tryAccept())
+	require.NoError(e, json.Unmarshal(e.session.Manifest, &e.manifest))
 	return e
 }
 
 // mine sends a request of the attempt's session.
 func (e *executor) mine(method, template string, body any, headers ...string) answer {
 	e.Helper()
-	return e.call(method, at(template, e.AttemptID), e.Token, body, headers...)
+	return e.call(method, at(template, e.AttemptID), e.session.Token, body, headers...)
 }
 
 func sha(content []byte) string {
@@ -385,13 +385,13 @@ func (w *world) confirmed() *executor {
 
 func (e *executor) start() answer {
 	e.Helper()
-	return e.mine(http.MethodPost, wire.PathApplyStart, wire.ApplyStart{ManifestDigest: e.ManifestDigest, SandboxID: e.sandbox, TofuDigest: tofuDigest})
+	return e.mine(http.MethodPost, wire.PathApplyStart, wire.ApplyStart{ManifestDigest: e.session.ManifestDigest, SandboxID: e.sandbox, TofuDigest: tofuDigest})
 }
 
 // publish sends state the way tofu does while it applies.
 func (e *executor) publish(serial int64) state.Version {
 	e.Helper()
-	actor, err := e.disp.Authenticate(ctx, e.Token)
+	actor, err := e.disp.Authenticate(ctx, e.session.Token)
 	require.NoError(e, err)
 	content := fmt.Sprintf(`{"version":4,"terraform_version":"%s","serial":%d,"lineage":"%s","outputs":{},"resources":[]}`, tofu, serial, lineage)
 	sum := md5.Sum([]byte(content))

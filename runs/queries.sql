@@ -98,6 +98,11 @@ select {RunColumns}
 -- The run a workspace shows as current: the last one that got the workspace.
 select coalesce((select id from runs where workspace_id = @workspace_id and fence_epoch is not null order by fence_epoch desc limit 1), '');
 
+-- name: CurrentRuns
+select distinct on (workspace_id) workspace_id as workspace, id as run from runs
+ where workspace_id = any(@workspaces::text[]) and fence_epoch is not null
+ order by workspace_id, fence_epoch desc;
+
 -- name: StepRun
 update runs
    set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,

@@ -287,7 +287,7 @@ func TestARunMadeWhileItsWorkspaceIsDeletedIsNotFound(t *testing.T) {
 			}
 			close(locked)
 			for { // until Create waits for the fence row
-				waiting, err := postgres.Value[bool](ctx, tx, "select exists (select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')", postgres.Args{})
+				waiting, err := postgres.Value[bool](ctx, tx, "select exists (select 1 from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))", postgres.Args{})
 				if err != nil {
 					return err
 				}

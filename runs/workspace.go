@@ -136,40 +136,44 @@ func (s *Service) onFence(ctx context.Context, name string, actor authz.Actor, a
 // "workspace_locked", "workspace_not_empty".
 func (s *Service) DeleteWorkspace(ctx context.Context, actor authz.Actor, workspace ids.Workspace, safe bool) error {
 	return postgres.InTx(ctx, s.db, "runs.delete-workspace", func(tx postgres.Tx) error {
-		w, err := workspaces.Allowed(ctx, tx, actor, authz.WorkspaceDelete, workspace)
-		if err != nil {
-			return err
-		}
-		status, err := fence.Lock(ctx, tx, workspace)
-		if err != nil {
-			return err
-		}
-		if err := status.CheckRecovery(); err != nil {
-			return err
-		}
-		applying, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("ApplyingRun"), postgres.Args{"workspace_id": workspace})
-		if err != nil {
-			return err
-		}
-		if applying != "" {
-			return fault.New(fault.RecoveryHeld, "workspace_applying", "%s is applying in this workspace. Cancel it or wait for its end, then delete the workspace.", applying)
-		}
-		if safe {
-			if err := s.checkEmpty(ctx, tx, w, status); err != nil {
-				return err
-			}
-		}
-		if err := s.endRuns(ctx, tx, actor, workspace); err != nil {
-			return err
-		}
-		if status, err = fence.Lock(ctx, tx, workspace); err != nil {
-			return err
-		}
-		if _, err := fence.Revoke(ctx, tx, status); err != nil {
-			return err
-		}
-		return workspaces.Tombstone(ctx, tx, actor, workspace)
+		return s.deleteWorkspace(ctx, tx, actor, workspace, safe)
 	})
+}
+
+func (s *Service) deleteWorkspace(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace, safe bool) error {
+	w, err := workspaces.Allowed(ctx, tx, actor, authz.WorkspaceDelete, workspace)
+	if err != nil {
+		return err
+	}
+	status, err := fence.Lock(ctx, tx, workspace)
+	if err != nil {
+		return err
+	}
+	if err := status.CheckRecovery(); err != nil {
+		return err
+	}
+	applying, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("ApplyingRun"), postgres.Args{"workspace_id": workspace})
+	if err != nil {
+		return err
+	}
+	if applying != "" {
+		return fault.New(fault.RecoveryHeld, "workspace_applying", "%s is applying in this workspace. Cancel it or wait for its end, then delete the workspace.", applying)
+	}
+	if safe {
+		if err := s.checkEmpty(ctx, tx, w, status); err != nil {
+			return err
+		}
+	}
+	if err := s.endRuns(ctx, tx, actor, workspace); err != nil {
+		return err
+	}
+	if status, err = fence.Lock(ctx, tx, workspace); err != nil {
+		return err
+	}
+	if _, err := fence.Revoke(ctx, tx, status); err != nil {
+		return err
+	}
+	return workspaces.Tombstone(ctx, tx, actor, workspace)
 }
 
 // checkEmpty counts only managed resources: data sources are nothing to lose (case 40).

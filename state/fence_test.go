@@ -307,6 +307,22 @@ func TestRollback(t *testing.T) {
 	wantFault(t, err, fault.Forbidden, "forbidden")
 }
 
+// The pointer moves only from the version that it shows.
+func TestThePointerMovesFromItsBaseOnly(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	one := w.publish(w.ada, 1, file(1, lineage, "one"))
+	two := w.publish(w.ada, 2, file(2, lineage, "two"))
+	for _, base := range []ids.StateVersion{"", one.ID, ids.New[ids.StateVersion]()} {
+		require.NoError(t, w.tx(func(tx postgres.Tx) error {
+			n, err := postgres.Exec(ctx, tx, state.Queries.Get("MovePointer"), postgres.Args{"workspace_id": w.ws, "organization_id": w.acme.ID, "id": one.ID, "base_version_id": base})
+			assert.Zero(t, n, "from %q", base)
+			return err
+		}))
+	}
+	assert.Equal(t, two.ID, w.current())
+}
+
 // The database holds the rules also against a statement that forgets them.
 func TestTheDatabaseRefuses(t *testing.T) {
 	w := newWorld(t)

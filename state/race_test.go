@@ -6,12 +6,15 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -132,4 +135,31 @@ func TestForceUnlockInTheMiddleOfAnUpload(t *testing.T) {
 	w.wantEvidence(v.ID, "stale_fence", content)
 	assert.Equal(t, next.ID, w.current())
 	assert.Equal(t, first.ID, next.Base)
+}
+
+// A force-unlock that has begun, and not yet committed, is waited for: the upload
+// decides by what comes of it.
+func TestAnUploadWaitsForAForceUnlock(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, "x")
+	v := w.begin(w.ada, 1, content)
+	refused := make(chan error, 1)
+	require.NoError(t, w.tx(func(tx postgres.Tx) error {
+		status, err := fence.Lock(ctx, tx, w.ws)
+		require.NoError(t, err)
+		_, err = fence.Revoke(ctx, tx, status)
+		require.NoError(t, err)
+		go func() {
+			_, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
+			refused <- err
+		}()
+		require.Eventually(t, func() bool {
+			waiting := value[int](w, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil)
+			return waiting > 0 || len(refused) > 0
+		}, 10*time.Second, 5*time.Millisecond)
+		return nil
+	}))
+	wantFault(t, <-refused, fault.Conflict, "stale_fence")
+	assert.Empty(t, w.current())
 }

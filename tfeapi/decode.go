@@ -208,6 +208,51 @@ func (in input[A]) related(name, kind string) (string, error) {
 	return relation.Data.ID, refuseNUL(raw, pointer)
 }
 
+// listed is one resource of a list in a request: named by its id, or described by
+// its attributes.
+type listed[A any] struct {
+	ID         string
+	Attributes A
+}
+
+// decodeMany reads {"data": […]}, as a body or as a to-many relation, whose items'
+// type must be kind. pointer is where it stands. Absent or null data are no items.
+func decodeMany[A any](raw []byte, kind, pointer string) ([]listed[A], error) {
+	var doc struct {
+		Data []struct {
+			Type       string                     `json:"type"`
+			ID         string                     `json:"id"`
+			Attributes map[string]json.RawMessage `json:"attributes"`
+		} `json:"data"`
+	}
+	if err := unmarshal(raw, &doc, pointer); err != nil {
+		return nil, err
+	}
+	list := make([]listed[A], 0, len(doc.Data))
+	for i, item := range doc.Data {
+		at := fmt.Sprintf("%s/data/%d", pointer, i)
+		if item.Type != kind {
+			return nil, malformed(at+"/type", "The type must be %q, not %q.", kind, item.Type)
+		}
+		out := listed[A]{ID: item.ID}
+		if err := fill(&out.Attributes, item.Attributes, at+"/attributes"); err != nil {
+			return nil, err
+		}
+		list = append(list, out)
+	}
+	return list, nil
+}
+
+// relatedMany is decodeMany for a relation; given tells whether it is there.
+func relatedMany[B, A any](in input[A], name, kind string) (list []listed[B], given bool, err error) {
+	raw, given := in.relations[name]
+	if !given {
+		return nil, false, nil
+	}
+	list, err = decodeMany[B](raw, kind, "/data/relationships/"+name)
+	return list, true, err
+}
+
 // required is related for a relation that must be there.
 func (in input[A]) required(name, kind string) (string, error) {
 	id, err := in.related(name, kind)

@@ -4,13 +4,22 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/holdfast-run/holdfast/accounts"
 )
 
-// discovery tells tofu where the API is. All three names must be there: the remote
+// discovery tells tofu where the API is, and where tofu login finds package web. All three names must be there: the remote
 // backend crashes without tfe.v2.1.
 func (s *server) discovery(*request) (answer, error) {
 	base := s.Address + "/api/v2/"
-	return answer{status: http.StatusOK, json: map[string]string{"tfe.v2": base, "tfe.v2.1": base, "state.v2": base}}, nil
+	return answer{status: http.StatusOK, json: map[string]any{
+		"tfe.v2": base, "tfe.v2.1": base, "state.v2": base,
+		"login.v1": map[string]any{
+			"client": accounts.LoginClient, "grant_types": []string{"authz_code"},
+			"authz": s.Address + "/oauth/authorize", "token": s.Address + "/oauth/token",
+			"ports": []int{accounts.LoginFirstPort, accounts.LoginEndPort}, // the end is exclusive
+		},
+	}}, nil
 }
 
 // ping carries the versions that clients decide by: 2.6 is needed for import blocks

@@ -86,25 +86,48 @@ func (s *server) readOrganization(r *request) (answer, error) {
 	return ok(newOrganizationView(r.actor, o)), nil
 }
 
-func (s *server) createOrganization(r *request) (answer, error) {
+type organizationAttributes struct {
+	Name  Opt[string] `json:"name"`
+	Email Opt[string] `json:"email"`
+}
+
+func organizationInput(r *request) (organizationAttributes, error) {
 	body, err := r.body()
 	if err != nil {
-		return answer{}, err
+		return organizationAttributes{}, err
 	}
-	in, err := decode[struct {
-		Name  Opt[string] `json:"name"`
-		Email Opt[string] `json:"email"`
-	}](body, "organizations")
+	in, err := decode[organizationAttributes](body, "organizations")
+	return in.Attributes, err
+}
+
+func (s *server) createOrganization(r *request) (answer, error) {
+	in, err := organizationInput(r)
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := s.Workspaces.CreateOrganization(r.ctx, r.actor, accounts.NewOrganization{
-		Name: in.Attributes.Name.Or(""), Email: in.Attributes.Email.Or(""),
-	})
+	o, err := s.Workspaces.CreateOrganization(r.ctx, r.actor, accounts.NewOrganization{Name: in.Name.Or(""), Email: in.Email.Or("")})
 	if err != nil {
 		return answer{}, err
 	}
 	return created(newOrganizationView(r.actor, o)), nil
+}
+
+func (s *server) updateOrganization(r *request) (answer, error) {
+	in, err := organizationInput(r)
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := s.Accounts.UpdateOrganization(r.ctx, r.actor, r.vars["organization"], accounts.OrganizationChanges{
+		Name: in.Name.Pointer(), Email: textOrEmpty(in.Email),
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(newOrganizationView(r.actor, o)), nil
+}
+
+func (s *server) deleteOrganization(r *request) (answer, error) {
+	return noContent(), s.Runs.DeleteOrganization(r.ctx, r.actor, r.vars["organization"])
 }
 
 // entitlementsView says what an organization can use. The client runs every plan on

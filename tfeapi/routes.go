@@ -26,6 +26,8 @@ func (s *server) routes() []route {
 		{method: get, path: api + "organizations", handle: s.listOrganizations},
 		{method: post, path: api + "organizations", handle: s.createOrganization},
 		{method: get, path: organization, handle: s.readOrganization},
+		{method: patch, path: organization, handle: s.updateOrganization},
+		{method: del, path: organization, handle: s.deleteOrganization},
 		{method: get, path: organization + "/entitlement-set", handle: s.entitlements},
 		{method: get, path: organization + "/capacity", handle: s.capacity},
 		{method: get, path: organization + "/runs/queue", handle: s.runQueue},
@@ -33,6 +35,13 @@ func (s *server) routes() []route {
 		{method: get, path: organization + "/projects", handle: s.listProjects},
 		{method: post, path: organization + "/projects", handle: s.createProject},
 		{method: get, path: api + "projects/{id}", handle: s.readProject},
+
+		{method: get, path: organization + "/tags", handle: s.listTags},
+		{method: del, path: organization + "/tags", handle: s.deleteTags},
+		{method: post, path: api + "tags/{id}/relationships/workspaces", handle: s.tagWorkspaces},
+
+		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
+		{method: get, path: api + "admin/terraform-versions", handle: s.listVersions},
 
 		{method: get, path: organization + "/workspaces", handle: s.listWorkspaces},
 		{method: post, path: organization + "/workspaces", handle: s.createWorkspace},
@@ -47,6 +56,13 @@ func (s *server) routes() []route {
 		{method: post, path: workspace + "/actions/lock", handle: s.lockWorkspace},
 		{method: post, path: workspace + "/actions/unlock", handle: s.unlockWorkspace},
 		{method: post, path: workspace + "/actions/force-unlock", handle: s.forceUnlockWorkspace},
+
+		{method: get, path: workspace + "/relationships/tags", handle: s.listWorkspaceTags},
+		{method: post, path: workspace + "/relationships/tags", handle: s.addWorkspaceTags},
+		{method: del, path: workspace + "/relationships/tags", handle: s.removeWorkspaceTags},
+		{method: get, path: workspace + "/tag-bindings", handle: s.listBindings},
+		{method: patch, path: workspace + "/tag-bindings", handle: s.setBindings},
+		{method: get, path: workspace + "/effective-tag-bindings", handle: s.listEffectiveBindings},
 
 		{method: get, path: workspace + "/vars", handle: s.listVariables},
 		{method: post, path: workspace + "/vars", handle: s.createVariable},

@@ -1,6 +1,10 @@
 package tfeapi
 
 import (
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -23,34 +27,42 @@ func (s *server) workspaceAnswer(r *request, w workspaces.Workspace, err error) 
 	if err != nil {
 		return answer{}, err
 	}
-	var included []view
+	included, err := s.workspaceIncludes(r, w, drawn.currentRun)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(drawn, included...), nil
+}
+
+// workspaceIncludes gives what the request asks to have in full beside a workspace.
+func (s *server) workspaceIncludes(r *request, w workspaces.Workspace, current ids.Run) (included []view, err error) {
 	asked := r.includes()
 	if asked["organization"] {
 		o, err := s.Accounts.Organization(r.ctx, r.actor, w.OrganizationName)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		included = append(included, newOrganizationView(r.actor, o))
 	}
 	if asked["project"] {
 		p, err := s.Workspaces.Project(r.ctx, r.actor, w.Project)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		included = append(included, newProjectView(r.actor, p, w.OrganizationName))
 	}
-	if asked["current-run"] && drawn.currentRun != "" {
-		detail, err := s.Runs.Get(r.ctx, r.actor, drawn.currentRun)
+	if asked["current-run"] && current != "" {
+		detail, err := s.Runs.Get(r.ctx, r.actor, current)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		run, err := s.runDocument(r, detail)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		included = append(included, run)
 	}
-	return ok(drawn, included...), nil
+	return included, nil
 }
 
 func (s *server) listWorkspaces(r *request) (answer, error) {
@@ -58,28 +70,72 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	filter := workspaces.Filter{SearchName: r.query.Get("search[name]"), Page: p.page()}
-	if project := r.query.Get("filter[project][id]"); project != "" {
-		if filter.Project, err = ids.Parse[ids.Project](project); err != nil {
-			return answer{}, err
-		}
+	filter, err := workspaceFilter(r.query)
+	if err != nil {
+		return answer{}, err
 	}
+	filter.Page = p.page()
 	list, total, err := s.Workspaces.List(r.ctx, r.actor, r.vars["organization"], filter)
 	if err != nil {
 		return answer{}, err
 	}
-	if r.query.Get("search[tags]") != "" {
-		list, total = nil, 0 // no workspace has a tag
-	}
-	items := make([]*workspaceView, 0, len(list))
+	found := make([]ids.Workspace, 0, len(list))
 	for _, w := range list {
-		view, err := s.workspaceDocument(r, w)
+		found = append(found, w.ID)
+	}
+	current, err := s.Runs.CurrentOf(r.ctx, found)
+	if err != nil {
+		return answer{}, err
+	}
+	items, included := make([]*workspaceView, 0, len(list)), []view{}
+	for _, w := range list {
+		items = append(items, s.newWorkspaceView(r.actor, w, current[w.ID]))
+		more, err := s.workspaceIncludes(r, w, current[w.ID])
 		if err != nil {
 			return answer{}, err
 		}
-		items = append(items, view)
+		included = append(included, more...)
 	}
-	return page(items, p, total), nil
+	return page(items, p, total, included...), nil
+}
+
+// workspaceFilter reads what a list is narrowed by. A filter that is not known is
+// refused: a client that asks for some must not be given all.
+func workspaceFilter(query url.Values) (filter workspaces.Filter, err error) {
+	filter.SearchName, filter.WildcardName = query.Get("search[name]"), query.Get("search[wildcard-name]")
+	filter.Tags, filter.ExcludeTags = commaList(query, "search[tags]"), commaList(query, "search[exclude-tags]")
+	if filter.Bindings, err = taggedFilter(query); err != nil {
+		return filter, err
+	}
+	filter.Project = ids.Project(query.Get("filter[project][id]")) // whatever it is, it selects nothing but its own
+	switch sort := query.Get("sort"); sort {
+	case "", "name":
+	case "-name":
+		filter.Descending = true
+	default:
+		return filter, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be sorted by %q. Sort by name or -name.", sort)
+	}
+	for name := range query {
+		narrows := strings.HasPrefix(name, "filter[") || strings.HasPrefix(name, "search[")
+		if narrows && !workspaceFilters[name] && !taggedParameter.MatchString(name) {
+			return filter, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be filtered by %s here.", name)
+		}
+	}
+	return filter, nil
+}
+
+var workspaceFilters = map[string]bool{
+	"search[name]": true, "search[wildcard-name]": true, "search[tags]": true, "search[exclude-tags]": true, "filter[project][id]": true,
+}
+
+// commaList reads a comma-separated parameter. An empty one is no list.
+func commaList(query url.Values, name string) (list []string) {
+	for _, item := range strings.Split(query.Get(name), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
 }
 
 func (s *server) readWorkspace(r *request) (answer, error) {
@@ -112,39 +168,68 @@ type workspaceAttributes struct {
 	AllowDestroyPlan Opt[bool]   `json:"allow-destroy-plan"`
 }
 
-// workspaceInput reads the name and the settings out of a request.
-func workspaceInput(r *request) (name *string, settings workspaces.Settings, err error) {
+// workspaceInput is what a request says about a workspace.
+type workspaceInput struct {
+	name     *string
+	settings workspaces.Settings
+	tags     []workspaces.TagRef
+	bindings *[]workspaces.TagBinding // nil: not said
+}
+
+func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 	body, err := r.body()
 	if err != nil {
-		return nil, settings, err
+		return said, err
 	}
 	in, err := decode[workspaceAttributes](body, "workspaces")
 	if err != nil {
-		return nil, settings, err
+		return said, err
 	}
 	a := in.Attributes
-	settings = workspaces.Settings{
-		Description: textOrEmpty(a.Description), WorkingDirectory: textOrEmpty(a.WorkingDirectory),
+	said.name = a.Name.Pointer()
+	said.settings = workspaces.Settings{
+		Description: textOrEmpty(a.Description), WorkingDirectory: textOrEmpty(a.WorkingDirectory), ExecutionMode: executionMode(a),
 		TerraformVersion: a.TerraformVersion.Pointer(), AutoApply: a.AutoApply.Pointer(), AllowDestroyPlan: a.AllowDestroyPlan.Pointer(),
 	}
+	text, err := in.related("project", "projects")
+	if err != nil {
+		return said, err
+	}
+	if text != "" {
+		project, err := ids.Parse[ids.Project](text)
+		if err != nil {
+			return said, err
+		}
+		said.settings.Project = &project
+	}
+	tags, _, err := relatedMany[tagAttributes](in, "tags", "tags")
+	if err != nil {
+		return said, err
+	}
+	if said.tags, err = tagRefs(tags); err != nil {
+		return said, err
+	}
+	bindings, given, err := relatedMany[bindingAttributes](in, "tag-bindings", "tag-bindings")
+	if given {
+		wanted := bindingsOf(bindings)
+		said.bindings = &wanted
+	}
+	return said, err
+}
+
+// executionMode is the mode a request says in one of two ways, or nil.
+func executionMode(a workspaceAttributes) *workspaces.ExecutionMode {
+	mode := workspaces.ExecutionMode(a.ExecutionMode.Value)
 	switch {
 	case a.ExecutionMode.Set():
-		mode := workspaces.ExecutionMode(a.ExecutionMode.Value)
-		settings.ExecutionMode = &mode
-	case a.Operations.Set():
-		mode := workspaces.Local
-		if a.Operations.Value {
-			mode = workspaces.Remote
-		}
-		settings.ExecutionMode = &mode
+	case !a.Operations.Set():
+		return nil
+	case a.Operations.Value:
+		mode = workspaces.Remote
+	default:
+		mode = workspaces.Local
 	}
-	text, err := in.related("project", "projects")
-	if err != nil || text == "" {
-		return a.Name.Pointer(), settings, err
-	}
-	project, err := ids.Parse[ids.Project](text)
-	settings.Project = &project
-	return a.Name.Pointer(), settings, err
+	return &mode
 }
 
 // textOrEmpty takes null for a text as the wish to clear it.
@@ -156,23 +241,22 @@ func textOrEmpty(o Opt[string]) *string {
 }
 
 func (s *server) createWorkspace(r *request) (answer, error) {
-	name, settings, err := workspaceInput(r)
+	said, err := readWorkspaceInput(r)
 	if err != nil {
 		return answer{}, err
 	}
-	wanted := workspaces.NewWorkspace{Settings: settings}
-	if name != nil {
-		wanted.Name = *name
+	wanted := workspaces.NewWorkspace{Settings: said.settings, Tags: said.tags}
+	if said.name != nil {
+		wanted.Name = *said.name
+	}
+	if said.bindings != nil {
+		wanted.Bindings = *said.bindings
 	}
 	w, err := s.Workspaces.Create(r.ctx, r.actor, r.vars["organization"], wanted)
 	if err != nil {
 		return answer{}, err
 	}
-	view, err := s.workspaceDocument(r, w)
-	if err != nil {
-		return answer{}, err
-	}
-	return created(view), nil
+	return created(s.newWorkspaceView(r.actor, w, "")), nil
 }
 
 func (s *server) updateWorkspace(r *request) (answer, error) {
@@ -192,10 +276,10 @@ func (s *server) updateWorkspaceByName(r *request) (answer, error) {
 }
 
 func (s *server) changeWorkspace(r *request, workspace ids.Workspace) (answer, error) {
-	name, settings, err := workspaceInput(r)
+	said, err := readWorkspaceInput(r)
 	if err != nil {
 		return answer{}, err
 	}
-	w, err := s.Workspaces.Update(r.ctx, r.actor, workspace, workspaces.Changes{Name: name, Settings: settings})
+	w, err := s.Workspaces.Update(r.ctx, r.actor, workspace, workspaces.Changes{Name: said.name, Settings: said.settings, Bindings: said.bindings})
 	return s.workspaceAnswer(r, w, err)
 }

@@ -92,11 +92,19 @@ func newPermissions(actor authz.Actor, object authz.Object) workspacePermissions
 	can := func(action authz.Action) bool { return authz.Can(actor, action, object) }
 	return workspacePermissions{
 		CanCreateStateVersions: can(authz.StateWrite), CanDestroy: can(authz.WorkspaceDelete), CanForceDelete: can(authz.WorkspaceDelete),
-		CanForceUnlock: can(authz.WorkspaceForceUnlock), CanLock: can(authz.WorkspaceLock), CanUnlock: can(authz.WorkspaceLock),
+		CanForceUnlock: can(authz.WorkspaceForceUnlock), CanManageTags: can(authz.WorkspaceUpdate), CanLock: can(authz.WorkspaceLock), CanUnlock: can(authz.WorkspaceLock),
 		CanQueueApply: can(authz.RunApply), CanQueueDestroy: can(authz.RunApply), CanQueueRun: can(authz.RunQueue), CanReadRun: can(authz.RunRead),
 		CanReadSettings: can(authz.WorkspaceRead), CanReadStateOutputs: can(authz.StateReadOutputs), CanReadStateVersions: can(authz.StateRead),
 		CanReadVariable: can(authz.VariablesRead), CanUpdate: can(authz.WorkspaceUpdate), CanUpdateVariable: can(authz.VariablesWrite),
 	}
+}
+
+// tagNames is never null on the wire.
+func tagNames(w workspaces.Workspace) []string {
+	if w.TagNames == nil {
+		return []string{}
+	}
+	return w.TagNames
 }
 
 // lockedBy names the holder of a workspace's lock: a user, team or run.
@@ -119,7 +127,7 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace, cur
 		// structured-run-output-enabled stays false: the logs are for people, and a client
 		// told otherwise would show no plan at all.
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
-		TagNames: []string{}, TriggerPrefixes: []string{}, TriggerPatterns: []string{},
+		TagNames: tagNames(w), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,
 		SettingOverwrites: settingOverwrites{ExecutionMode: true, AgentPool: true},
 		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,

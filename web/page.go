@@ -2,9 +2,6 @@ package web
 
 import (
 	"context"
-	_ "embed"
-	"html/template"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -16,34 +13,14 @@ import (
 	"github.com/holdfast-run/holdfast/runs"
 )
 
-//go:embed run.html
-var runHTML string
-
-var runPage = template.Must(template.New("run").Parse(runHTML))
-
-// Deps is what the pages call.
-type Deps struct {
-	Authenticate func(ctx context.Context, token string) (authz.Actor, error)
-	Runs         *runs.Service
-	Log          *slog.Logger
-}
-
-// New makes the handler of /app.
-func New(deps Deps) http.Handler {
-	r := mux.NewRouter()
-	r.HandleFunc("/app/{organization}/{workspace}/runs/{run}", deps.run).Methods(http.MethodGet, http.MethodHead)
-	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		guard(w)
-		http.Error(w, "There is no such page. The address of a run is /app/ORGANIZATION/WORKSPACE/runs/RUN.", http.StatusNotFound)
-	})
-	return r
-}
-
 type runView struct {
 	Organization, Workspace, Run string
-	Detail                       *runs.Detail // nil: the visitor has not shown a token
+	SignIn                       string       // where to sign in and come back
+	Detail                       *runs.Detail // nil: the visitor has shown no token and is not signed in
 }
 
+// run shows a run to who shows a token or is signed in, and to everybody else no more
+// than the address says.
 func (d Deps) run(w http.ResponseWriter, r *http.Request) {
 	guard(w)
 	vars := mux.Vars(r)
@@ -53,23 +30,30 @@ func (d Deps) run(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is no such run.", http.StatusNotFound)
 		return
 	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		if view.Detail, err = d.detail(r.Context(), token, id, view); err != nil {
-			d.refuse(w, err)
-			return
-		}
+	actor, err := d.visitor(r)
+	if err == nil {
+		view.Detail, err = d.detail(r.Context(), actor, id, view)
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := runPage.Execute(w, view); err != nil {
-		d.Log.Error("the page of a run broke off", "run", id, "error", err)
+	if fault.HasCode(err, "session_over") {
+		view.SignIn, err = signInFor(r.URL.EscapedPath()), nil
 	}
+	if err != nil {
+		d.refuseRun(w, err)
+		return
+	}
+	d.show(w, http.StatusOK, "run.html", view)
 }
 
-func (d Deps) detail(ctx context.Context, token string, id ids.Run, view runView) (*runs.Detail, error) {
-	actor, err := d.Authenticate(ctx, token)
-	if err != nil {
-		return nil, err
+// visitor gives who looks: by the token, which scripts send, else by the session.
+func (d Deps) visitor(r *http.Request) (authz.Actor, error) {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return d.Authenticate(r.Context(), token)
 	}
+	s, err := d.session(r)
+	return s.actor, err
+}
+
+func (d Deps) detail(ctx context.Context, actor authz.Actor, id ids.Run, view runView) (*runs.Detail, error) {
 	detail, err := d.Runs.Get(ctx, actor, id)
 	if err == nil && (detail.OrganizationName != view.Organization || detail.WorkspaceName != view.Workspace) {
 		err = fault.Missing("run", string(id))
@@ -77,7 +61,7 @@ func (d Deps) detail(ctx context.Context, token string, id ids.Run, view runView
 	return &detail, err
 }
 
-func (d Deps) refuse(w http.ResponseWriter, err error) {
+func (d Deps) refuseRun(w http.ResponseWriter, err error) {
 	switch fault.KindOf(err) {
 	case fault.Unauthenticated:
 		http.Error(w, "The token is not valid.", http.StatusUnauthorized)
@@ -89,13 +73,4 @@ func (d Deps) refuse(w http.ResponseWriter, err error) {
 		d.Log.Error("the page of a run failed", "error", err)
 		http.Error(w, "The server failed.", http.StatusInternalServerError)
 	}
-}
-
-// guard sets what every page carries: no scripts, no frames, no copies.
-func guard(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
 }

@@ -52,7 +52,7 @@ func TestCreateTakesEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: project.ID, ProjectName: "net", Name: "w", Description: "about",
-		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true,
+		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true, TagNames: []string{},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -20,7 +21,7 @@ import (
 const devOrganization = "demo"
 
 // devBootstrap makes what a new data folder lacks: the schema, the site admin with a
-// token, the organization it owns, and a group of runners that serves all
+// token and a password, the organization it owns, and a group of runners that serves all
 // organizations. It is run at every start and keeps what is good.
 func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Credentials) (devstack.Credentials, error) {
 	slog.SetLogLoggerLevel(slog.LevelWarn) // the migrations would talk into the progress lines
@@ -39,7 +40,7 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 		return stored, err
 	}
 	defer s.db.Close()
-	admin, err := s.devAdmin(ctx)
+	admin, created, err := s.devAdmin(ctx)
 	if err != nil {
 		return stored, err
 	}
@@ -53,6 +54,12 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 	} else if err != nil {
 		return stored, err
 	}
+	if stored.AdminPassword == "" || created {
+		stored.AdminPassword = rand.Text()
+		if err := s.accounts.SetPassword(ctx, authz.System(), admin.Name, stored.AdminPassword); err != nil {
+			return stored, err
+		}
+	}
 	if _, err := s.accounts.RunnerGroupByToken(ctx, stored.RunnerToken); fault.Is(err, fault.Unauthenticated) {
 		if stored.RunnerToken, _, err = s.accounts.CreateRunnerGroup(ctx, authz.System(), "", "local"); err != nil {
 			return stored, err
@@ -63,12 +70,13 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 	return stored, nil
 }
 
-func (s *services) devAdmin(ctx context.Context) (authz.Actor, error) {
+func (s *services) devAdmin(ctx context.Context) (admin authz.Actor, created bool, err error) {
 	user, err := s.accounts.UserByName(ctx, authz.System(), "admin")
 	if fault.Is(err, fault.NotFound) {
+		created = true
 		user, err = s.accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "admin", SiteAdmin: true})
 	}
-	return authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username, SiteAdmin: true}, err
+	return authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username, SiteAdmin: true}, created, err
 }
 
 func (s *services) devOrganization(ctx context.Context, admin authz.Actor) error {

@@ -121,14 +121,16 @@ func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler 
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: postgres.Listen(ctx, s.db, dispatch.Channel), Log: log,
 	})
-	pages := web.New(web.Deps{Authenticate: s.authenticate, Runs: s.runs, Log: log})
+	pages := web.New(web.Deps{
+		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Log: log,
+	})
 	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
 	// POST loses its body.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/runner/"):
 			runners.ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, "/app/"):
+		case web.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)

@@ -21,15 +21,16 @@ import (
 	"github.com/holdfast-run/holdfast/internal/dirlock"
 )
 
-// Credentials are the tokens that the bootstrap hands out. Both are secrets.
+// Credentials are what the bootstrap hands out. All of them are secrets.
 type Credentials struct {
-	UserToken   string // the site admin's, for clients
-	RunnerToken string // the local runner group's
+	UserToken     string // the site admin's, for clients
+	AdminPassword string // the site admin's, for the web pages
+	RunnerToken   string // the local runner group's
 }
 
 // Bootstrap brings the database at env["HOLDFAST_DATABASE_URL"] to the present schema and
 // makes the admin, the organization demo and its runner group where they are missing. It is
-// called at every start with the tokens stored by the one before (empty at first) and
+// called at every start with those stored by the one before (empty at first) and
 // returns those when they are still good. env is the server's own environment.
 type Bootstrap func(ctx context.Context, env map[string]string, stored Credentials) (Credentials, error)
 
@@ -276,8 +277,9 @@ func nextSteps(f facts) string {
   Without that shell, name the host in the cloud block: hostname = %q, organization = "demo",
   and let your system trust %s.
   Admin token:     %s   (client credentials: %s)
+  Web pages:       %s/app/settings/tokens   (user admin, password in %s)
   Logs:            %s
   Stop:            Ctrl-C
 `, f.address.url(), shellQuote(f.layout.env()), f.address.hostPort(), f.layout.tls("ca.pem"),
-		f.layout.adminToken(), f.layout.cliConfig(), f.layout.path("logs"))
+		f.layout.adminToken(), f.layout.cliConfig(), f.address.url(), f.layout.adminPassword(), f.layout.path("logs"))
 }

@@ -96,10 +96,11 @@ func (s *stack) bootstrap(ctx context.Context) error {
 	}
 	s.facts.credentials = credentials
 	for file, content := range map[string]string{
-		l.adminToken():  credentials.UserToken + "\n",
-		l.runnerToken(): credentials.RunnerToken + "\n",
-		l.cliConfig():   cliConfig(s.facts),
-		l.env():         envFile(s.facts),
+		l.adminToken():    credentials.UserToken + "\n",
+		l.adminPassword(): credentials.AdminPassword + "\n",
+		l.runnerToken():   credentials.RunnerToken + "\n",
+		l.cliConfig():     cliConfig(s.facts),
+		l.env():           envFile(s.facts),
 	} {
 		if err := writePrivate(file, content); err != nil {
 			return err
@@ -108,13 +109,15 @@ func (s *stack) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-func readCredentials(l layout) (Credentials, error) {
-	user, err := readTrimmed(l.adminToken())
-	if err != nil {
-		return Credentials{}, err
+func readCredentials(l layout) (c Credentials, err error) {
+	for path, secret := range map[string]*string{
+		l.adminToken(): &c.UserToken, l.adminPassword(): &c.AdminPassword, l.runnerToken(): &c.RunnerToken,
+	} {
+		if *secret, err = readTrimmed(path); err != nil {
+			return Credentials{}, err
+		}
 	}
-	runner, err := readTrimmed(l.runnerToken())
-	return Credentials{UserToken: user, RunnerToken: runner}, err
+	return c, nil
 }
 
 func (s *stack) service(name string, start func(context.Context) (process, error), ready func(context.Context) error) *service {

@@ -11,8 +11,9 @@
 //   - hashicorp/null (folder nullprovider): null_resource and null_data_source with the
 //     schema of the real one, so that configurations that use it run offline.
 //
-// build.sh DIR builds both and lays them out below DIR as a filesystem mirror. A folder
-// of binaries is kept per content of the sources, so a second call copies and is done.
+// build.sh DIR builds both and lays them out below DIR as a filesystem mirror. The cache
+// (~/.cache/holdfast/provider) keeps what was built of the same sources, so a second call is
+// done at once.
 // With this in the file that TF_CLI_CONFIG_FILE names, tofu finds them and nothing else:
 //
 //	provider_installation {
@@ -41,14 +42,15 @@
 //	fault_partial  makes the object and then reports an error, while fail is true (default):
 //	               it is in the state, tainted
 //	fault_crash    makes, updates or deletes the object and then ends the provider's process, as
-//	               on says (create, the default; update, delete, never): the object exists
-//	               and the state does not know
+//	               on says (create, the default; update, delete, never): it is done and the
+//	               state does not know
 //	fault_huge     content of size bytes, the same letters again and again, or with random =
 //	               true letters that do not compress
 //	data fault_lookup   result is value; waits delay; fails when fail is set, with it as text
 //
-// All resources have an optional name, and an id that the provider gives. All but fault_huge
-// can be imported by id.
+// All resources have an optional name, and an id that the provider gives, by which they can
+// be imported. What a deletion does goes by the settings in the state, since tofu shows the
+// provider no others: apply a delete_delay, or on = "delete", before the destroy.
 //
 // # The ledger
 //
@@ -57,11 +59,13 @@
 //
 //	{"time":"2026-01-02T03:04:05.678Z","run":"run-…","pid":42,"event":"created","type":"fault_plain","id":"obj-…","name":"a"}
 //
-// run is TFE_RUN_ID, which a runner sets, and absent elsewhere. Events are created, updated
-// and deleted, written once the object is so, whatever tofu learns of it: the ledger is what
-// a test compares the state with. fault_slow also writes creating, reading, updating and
-// deleting before it waits, and interrupted when an interrupt ended the wait, so that a test
-// can wait for a line where it would otherwise sleep. fault_lookup writes looked_up.
+// run is TFE_RUN_ID, which a runner sets, and absent elsewhere; pid is the provider's process;
+// type, id and name are those of the object. The events created, updated and deleted are
+// written when it is so, whatever tofu learns of it: the ledger is what a test compares the
+// state with. fault_slow also writes creating, reading, updating and deleting before it waits,
+// and interrupted when an interrupt ended the wait, so that a test can wait for a line where
+// it would otherwise sleep. fault_lookup writes looked_up, with value as the name, before it
+// waits.
 //
 // Owns: the two providers, their mirror, and these tests of them.
 // Words: mirror (a folder that tofu installs providers from), ledger (see above).

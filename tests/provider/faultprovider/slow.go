@@ -18,7 +18,7 @@ import (
 // gatePoll is how often a waiting change looks whether its gate is open.
 const gatePoll = 20 * time.Millisecond
 
-// slow takes its time over each operation.
+// slow takes its time over each operation. What has begun stands in the ledger at once.
 type slow struct{ object }
 
 type slowModel struct {

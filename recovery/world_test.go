@@ -1,0 +1,253 @@
+package recovery_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/artifacts/storetest"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
+)
+
+const (
+	tofu       = "1.12.6"
+	tofuDigest = "the-digest-of-the-binary"
+	sandbox    = "sandbox-1"
+	lineage    = "4f6c2f3e-5d0e-7c1b-9a40-0d5a1c7c9e11"
+)
+
+var (
+	ctx    = context.Background()
+	system = authz.System()
+)
+
+// world is a whole server without HTTP, with one workspace. The test plays the runner.
+type world struct {
+	*testing.T
+	*recovery.Service
+	db                     *postgres.DB
+	spaces                 *workspaces.Service
+	state                  *state.Service
+	disp                   *dispatch.Service
+	runs                   *runs.Service
+	group                  accounts.RunnerGroup
+	owner, member, foreign authz.Actor
+	ws                     ids.Workspace
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	db, store := testdb.New(t), storetest.NewMemory()
+	path := filepath.Join(t.TempDir(), "keyring")
+	require.NoError(t, envelope.CreateKeyring(path))
+	ring, err := envelope.OpenKeyring(path)
+	require.NoError(t, err)
+	links, err := envelope.NewLinks(ctx, ring)
+	require.NoError(t, err)
+	objects := artifacts.New(db, store, ring)
+	who := accounts.New(db, objects)
+	w := &world{T: t, db: db, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
+	w.runs = runs.New(db, objects, w.spaces, w.state, w.disp, runs.Defaults())
+	w.Service = recovery.New(db, w.state)
+
+	user := func(name string, org ids.Organization, role authz.Role) authz.Actor {
+		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
+		require.NoError(t, err)
+		require.NoError(t, who.AddMember(ctx, system, org, u.ID, role))
+		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
+		require.NoError(t, err)
+		a, err := who.Authenticate(ctx, token)
+		require.NoError(t, err)
+		return a
+	}
+	acme, err := w.spaces.CreateOrganization(ctx, system, accounts.NewOrganization{Name: "acme"})
+	require.NoError(t, err)
+	other, err := w.spaces.CreateOrganization(ctx, system, accounts.NewOrganization{Name: "other"})
+	require.NoError(t, err)
+	w.owner, w.member, w.foreign = user("ada", acme.ID, authz.Owner), user("bob", acme.ID, authz.Member), user("eve", other.ID, authz.Owner)
+	ws, err := w.spaces.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "app"})
+	require.NoError(t, err)
+	w.ws = ws.ID
+	_, w.group, err = who.CreateRunnerGroup(ctx, system, acme.ID, "runners")
+	require.NoError(t, err)
+	_, _, found, err := w.runs.Poll(ctx, w.group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{tofu}}) // makes the version known
+	require.NoError(t, err)
+	require.False(t, found)
+	return w
+}
+
+func (w *world) run() ids.Run {
+	w.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	require.NoError(w, archive.WriteHeader(&tar.Header{Name: "main.tf", Mode: 0o644}))
+	require.NoError(w, archive.Close())
+	require.NoError(w, zipped.Close())
+	c, err := w.runs.CreateConfiguration(ctx, w.owner, w.ws, runs.NewConfiguration{})
+	require.NoError(w, err)
+	require.NoError(w, w.runs.UploadConfiguration(ctx, c.ID, &out))
+	d, _, err := w.runs.Create(ctx, w.owner, runs.NewRun{Workspace: w.ws, Configuration: c.ID, Source: "tfe-api"})
+	require.NoError(w, err)
+	return d.ID
+}
+
+func (w *world) get(run ids.Run) runs.Detail {
+	w.Helper()
+	d, err := w.runs.Get(ctx, w.member, run)
+	require.NoError(w, err)
+	return d
+}
+
+// executor is a runner at work on one accepted attempt.
+type executor struct {
+	*world
+	dispatch.Attempt
+	token   string
+	actor   authz.Actor
+	session runs.Session
+}
+
+func (w *world) take(run ids.Run) *executor {
+	w.Helper()
+	runner, a, found, err := w.runs.Poll(ctx, w.group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{tofu}})
+	require.NoError(w, err)
+	require.True(w, found, "nothing is offered")
+	require.Equal(w, run, a.RunID)
+	require.NoError(w, w.runs.Ready(ctx, w.group, runner))
+	e := &executor{world: w, Attempt: a}
+	e.session, err = w.runs.Accept(ctx, w.group, a.ID, runner, sandbox, func(runs.Facts) ([]byte, error) { return []byte("{}"), nil })
+	require.NoError(w, err)
+	e.actor, err = w.disp.Authenticate(ctx, e.session.Token)
+	require.NoError(w, err)
+	return e
+}
+
+func (e *executor) plan() {
+	e.Helper()
+	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlan, artifacts.KindLockFile} {
+		content := string(kind)
+		sum := sha256.Sum256([]byte(content))
+		require.NoError(e, e.runs.HandOver(ctx, e.actor, kind, hex.EncodeToString(sum[:]), strings.NewReader(content)))
+	}
+	e.done(runs.Done{Outcome: runs.OutcomeFinished, ExitCode: 2, TofuVersion: tofu, TofuDigest: tofuDigest, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1}})
+}
+
+func (e *executor) done(d runs.Done) {
+	e.Helper()
+	require.NoError(e, e.runs.Done(ctx, e.ID, d))
+}
+
+// applying brings the run, which must be next, to applying.
+func (w *world) applying(run ids.Run) *executor {
+	w.Helper()
+	w.take(run).plan()
+	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, ""))
+	e := w.take(run)
+	_, err := w.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, sandbox, tofuDigest)
+	require.NoError(w, err)
+	return e
+}
+
+func stateFile(serial int64) string {
+	return fmt.Sprintf(`{"version":4,"terraform_version":"%s","serial":%d,"lineage":"%s","outputs":{},"resources":[]}`, tofu, serial, lineage)
+}
+
+// begin announces a state version and sends nothing yet.
+func (e *executor) begin(serial int64) state.Version {
+	e.Helper()
+	sum := md5.Sum([]byte(stateFile(serial)))
+	v, _, err := e.state.Begin(ctx, e.actor, e.ws, state.Create{Serial: serial, Lineage: lineage, MD5: hex.EncodeToString(sum[:])})
+	require.NoError(e, err)
+	return v
+}
+
+func (e *executor) publish(serial int64) state.Version {
+	e.Helper()
+	v, err := e.state.Upload(ctx, e.begin(serial).ID, strings.NewReader(stateFile(serial)))
+	require.NoError(e, err)
+	require.Equal(e, state.Finalized, v.Status)
+	return v
+}
+
+// succeeded works a whole run through.
+func (w *world) succeeded(serial int64) state.Version {
+	w.Helper()
+	run := w.run()
+	e := w.applying(run)
+	v := e.publish(serial)
+	confirmed, err := w.runs.ConfirmState(ctx, e.actor, sandbox)
+	require.NoError(w, err)
+	e.done(runs.Done{Outcome: runs.OutcomeFinished, TofuStarted: true, Confirmed: confirmed.ID})
+	require.Equal(w, runs.Succeeded, w.get(run).DurableStatus)
+	return v
+}
+
+// held makes a run whose apply published one state and then failed.
+func (w *world) held(serial int64) (ids.Run, state.Version) {
+	w.Helper()
+	run := w.run()
+	e := w.applying(run)
+	v := e.publish(serial)
+	e.done(runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true, Message: "exit status 1"})
+	require.True(w, w.fence().RecoveryHeld)
+	return run, v
+}
+
+func (w *world) fence() (s fence.Status) {
+	w.Helper()
+	require.NoError(w, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) (err error) {
+		s, err = fence.Read(ctx, tx, w.ws)
+		return err
+	}))
+	return s
+}
+
+func (w *world) current() (id ids.StateVersion) {
+	w.Helper()
+	require.NoError(w, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) (err error) {
+		id, err = state.CurrentID(ctx, tx, w.ws)
+		return err
+	}))
+	return id
+}
+
+func values[T any](w *world, sql string, args postgres.Args) (list []T) {
+	w.Helper()
+	require.NoError(w, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) (err error) {
+		list, err = postgres.Values[T](ctx, tx, sql, args)
+		return err
+	}))
+	return list
+}
+
+func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
+	t.Helper()
+	require.Error(t, err)
+	assert.True(t, fault.Is(err, kind), "kind of %v", err)
+	assert.True(t, fault.HasCode(err, code), "code of %v is not %s", err, code)
+}
