@@ -7,7 +7,7 @@ export GOTOOLCHAIN := $(or $(HOLDFAST_GOTOOLCHAIN),go1.27.3)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION)"
 
-.PHONY: help demo dev build test check bench go postgres tofu
+.PHONY: help demo dev build test browser check bench go postgres tofu chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,6 +27,9 @@ test: build postgres ## go vet, then unit, database and end-to-end tests against
 	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -count=1 -timeout 30m ./...
 	cd tools/gettofu && go test ./...
 
+browser: build postgres chromium ## the pages and tofu login in a real browser, which is installed if need be
+	bin/holdfast dev -- sh -c 'cd tests/browser && go test -count=1 ./...'
+
 check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@scripts/check.sh
 
@@ -44,3 +47,6 @@ postgres:
 
 tofu: go
 	@scripts/tofu.sh
+
+chromium:
+	@scripts/chromium.sh

@@ -119,6 +119,13 @@ func TestALoginCodeIsBoundToItsRequest(t *testing.T) {
 		w.refuses(x, name)
 		w.refuses(exchange(code), name+": the code is spent all the same")
 	}
+	empty := request
+	empty.Challenge = challenge("")
+	code, err := w.CreateLoginCode(ctx, session, empty, "")
+	require.NoError(t, err)
+	x := exchange(code)
+	x.Verifier = ""
+	w.refuses(x, "a verifier of nothing proves nothing")
 	for name, code := range map[string]string{
 		"none": "", "unknown": "hfc_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "NUL": "hfc_\x00", "a session": session,
 	} {

@@ -33,9 +33,6 @@ func (s *Service) SignIn(ctx context.Context, username, password, address string
 	if err != nil {
 		return "", err
 	}
-	if len(password) > maxPassword {
-		hash = ""
-	}
 	right, err := s.passwords.matches(ctx, password, hash)
 	if err != nil {
 		return "", err

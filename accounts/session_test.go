@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,6 +112,28 @@ func TestSessionsEnd(t *testing.T) {
 	over(other, "the password was changed")
 	_, err = w.SignIn(ctx, "ada", password, "192.0.2.1")
 	assert.True(t, fault.Is(err, fault.Unauthenticated), "the old password")
+}
+
+// TestAPasswordChangedDuringSignInCounts: the sign-in has compared the old password when
+// the new one is stored, and waits for that.
+func TestAPasswordChangedDuringSignInCounts(t *testing.T) {
+	w := newWorld(t)
+	w.withPassword("ada")
+	answer := make(chan error, 1)
+	require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
+		_, err := postgres.Exec(ctx, tx, "update users set password_hash = 'new' where username = 'ada'", nil)
+		go func() {
+			_, err := w.SignIn(ctx, "ada", password, "192.0.2.1")
+			answer <- err
+		}()
+		require.Eventually(t, func() bool {
+			return w.count("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil) == 1
+		}, time.Minute, 10*time.Millisecond)
+		return err
+	}))
+	err := <-answer
+	assert.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
+	assert.Zero(t, w.count("select count(*) from sessions", nil))
 }
 
 func TestOldSessionsAreClearedAway(t *testing.T) {

@@ -189,6 +189,17 @@ func Claim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runn
 	return a, err == nil, err
 }
 
+// Offered gives the attempt that is assigned to the runner and not accepted yet, so
+// that a poll whose answer was lost is answered alike; found is false when there is
+// none.
+func Offered(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) (a Attempt, found bool, err error) {
+	a, err = one(ctx, tx, "Offered", postgres.Args{"runner_id": runner, "group_id": group.ID}, string(runner))
+	if fault.Is(err, fault.NotFound) {
+		return Attempt{}, false, nil
+	}
+	return a, err == nil, err
+}
+
 // Ready marks the runner ready to accept (RP-07).
 func Ready(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
 	n, err := postgres.Exec(ctx, tx, Queries.Get("Ready"), postgres.Args{"id": runner, "group_id": group.ID})
@@ -199,8 +210,20 @@ func Ready(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runn
 }
 
 // Deregister removes the runner's record; one that is gone already is fine (RP-13).
+// An attempt it was offered and says by this that it never began goes back to the
+// others.
 func Deregister(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("Deregister"), postgres.Args{"id": runner, "group_id": group.ID})
+	args := postgres.Args{"id": runner, "group_id": group.ID}
+	returned, err := postgres.Values[ids.Organization](ctx, tx, Queries.Get("GiveBack"), args)
+	if err != nil {
+		return fmt.Errorf("give back what the runner was offered: %w", err)
+	}
+	for _, organization := range returned {
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("Notify"), postgres.Args{"organization_id": organization}); err != nil {
+			return err
+		}
+	}
+	_, err = postgres.Exec(ctx, tx, Queries.Get("Deregister"), args)
 	return err
 }
 

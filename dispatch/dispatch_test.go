@@ -246,6 +246,45 @@ func TestConcurrentClaimsShareNothing(t *testing.T) {
 	assert.Len(t, taken, many)
 }
 
+func TestAnOfferIsRepeatedAndGivenBack(t *testing.T) {
+	w := newWorld(t)
+	offered := func(runner ids.Runner) (a dispatch.Attempt, found bool) {
+		w.do(func(tx postgres.Tx) (err error) {
+			a, found, err = dispatch.Offered(ctx, tx, w.group, runner)
+			return err
+		})
+		return a, found
+	}
+	_, found := offered(w.runner)
+	assert.False(t, found)
+	w.create(authz.Plan, nil)
+	a, _ := w.claim()
+	again, found := offered(w.runner)
+	assert.True(t, found)
+	assert.Equal(t, a.ID, again.ID)
+	_, found = offered(w.ready(w.group))
+	assert.False(t, found, "it is offered to one runner only")
+
+	w.do(func(tx postgres.Tx) error { return dispatch.Deregister(ctx, tx, w.group, w.runner) })
+	assert.Equal(t, dispatch.Pending, w.get(a.ID).Status, "a runner that leaves gives back what it never began")
+	w.runner = w.ready(w.group)
+	b, found := w.claim()
+	assert.True(t, found)
+	assert.Equal(t, a.ID, b.ID)
+	require.NoError(t, w.accept(b))
+	_, found = offered(w.runner)
+	assert.False(t, found, "what is accepted is not offered")
+	w.do(func(tx postgres.Tx) error { return dispatch.Deregister(ctx, tx, w.group, w.runner) })
+	assert.Equal(t, dispatch.Running, w.get(a.ID).Status, "what has begun is not given back")
+
+	w.create(authz.Plan, nil)
+	w.runner = w.ready(w.group)
+	c, _ := w.claim()
+	w.exec("update attempts set assignment_expires_at = clock_timestamp() - interval '1 second' where id = @id", postgres.Args{"id": c.ID})
+	_, found = offered(w.runner)
+	assert.False(t, found, "an expired offer is not repeated")
+}
+
 func TestAcceptRefuses(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(authz.Plan, nil)

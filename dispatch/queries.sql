@@ -49,6 +49,16 @@ select {AttemptColumns}
 select {AttemptColumns}
   from attempts a where a.run_id = @run_id and a.phase = @phase order by a.created_at desc, a.id limit 1;
 
+-- name: Offered
+select {AttemptColumns}
+  from attempts a where a.runner_id = @runner_id and a.group_id = @group_id and a.status = 'assigned' and a.assignment_expires_at > clock_timestamp()
+ order by a.created_at, a.id limit 1;
+
+-- name: GiveBack
+update attempts set status = 'pending', runner_id = null, group_id = null, assignment_expires_at = null
+ where runner_id = @id and group_id = @group_id and status = 'assigned'
+returning organization_id;
+
 -- name: AssignmentOpen
 select assignment_expires_at > clock_timestamp() from attempts where id = @id;
 

@@ -2,7 +2,10 @@
 //
 // Owns: the *.sql files beside this one. Words: migration (one file, applied once).
 // Invariants: several servers starting at once apply each file exactly once
-// (session lock); a file that has been released is never edited.
+// (session lock, TestServersThatStartTogetherApplyEachFileOnce); a file that has been
+// released is never edited; no reference crosses an organization
+// (TestNoReferenceCrossesTenants); each check and each unique rule is shown to refuse
+// (TestEveryRuleIsRefusedOnce): a new one comes with its line in schema_test.go.
 // Refuses: data of users; a migration moves structure.
-// Tested by: migrations_test.go.
+// Tested by: migrations_test.go and schema_test.go.
 package migrations

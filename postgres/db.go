@@ -37,6 +37,11 @@ type Args = pgx.NamedArgs
 // address says pool_max_conns=N.
 const defaultConnections = 24
 
+// connectWithin is how long a connection may take to be made, unless the address says
+// connect_timeout=SECONDS. The driver's own two minutes would keep clients waiting for a
+// server that is there and does not answer.
+const connectWithin = 5 * time.Second
+
 // Open connects to the database at url (postgres://…) and checks that it answers.
 func Open(ctx context.Context, url string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
@@ -45,6 +50,9 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConnections
+	}
+	if !strings.Contains(url, "connect_timeout") {
+		cfg.ConnConfig.ConnectTimeout = connectWithin
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -6,8 +6,12 @@
 // read-only transaction in which every statement sees the same instant).
 // Invariants: a function that takes a Tx never begins or commits. InTx may run its
 // function again after a serialization failure or deadlock, so nothing outside the
-// database happens in it. A COMMIT whose answer was lost is looked up by its
-// transaction id, never rerun blindly.
+// database happens in it (TestInTxRunsAgainAfterASerializationFailure,
+// TestInTxSurvivesADeadlock). A COMMIT whose answer was lost is looked up by its
+// transaction id, never rerun blindly (TestALostCommitIsLookedUp,
+// TestAnUndecidableCommitIsUnknown). A snapshot sees one instant and writes nothing
+// (TestASnapshot…). No error holds the password (TestThePasswordIsInNoError).
 // Refuses: business rules; a constraint's meaning belongs to the package that owns the table.
-// Tested by: postgres_test.go.
+// Tested by: postgres_test.go, with connections lost at will (proxy_test.go), listen_test.go
+// and queries_test.go.
 package postgres

@@ -351,7 +351,6 @@ func TestThePasswordIsInNoError(t *testing.T) {
 	for name, address := range map[string]string{
 		"wrong password": wrong.String(),
 		"nobody listens": nobody.String(),
-		"no such host":   "postgres://u:hunter2@no-such-host.invalid/db",
 		"no URL":         "postgres://u:hunter2@host:port with spaces/db",
 		"broken escape":  "postgres://u:hunter2%zz@host/db",
 		"broken option":  "postgres://u:hunter2@host/db?sslmode=bogus&password=hunter2",
@@ -364,10 +363,7 @@ func TestThePasswordIsInNoError(t *testing.T) {
 			continue
 		}
 		assert.NotContains(t, everyText(err), "hunter2", name)
-		switch name {
-		case "nobody listens", "no such host":
-			assert.True(t, fault.Is(err, fault.Unavailable), "%s: %v", name, err)
-		}
+		assert.Equal(t, name == "nobody listens", fault.Is(err, fault.Unavailable), "%s: %v", name, err)
 	}
 }
 

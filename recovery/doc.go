@@ -6,7 +6,7 @@
 // Invariants: only a run that holds its workspace for recovery can be released; the
 // current state is what stays, nothing is imported and nothing is applied again
 // (RC-59); the epoch grows, so a writer that still lives can never publish (RC-55);
-// run.recovered and state.recovered are written in the same transaction (RC-58).
+// run.recovered and state.recovered are written in the same transaction (RC-58, TestRelease).
 // Refuses: deciding whether the current state is right; the operator gives a reason.
 // Tested by: recovery_test.go.
 package recovery

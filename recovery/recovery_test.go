@@ -252,3 +252,19 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 	assert.Equal(t, now.ID, w.current())
 	assert.Len(t, values[string](w, "select id from audit_entries where action = 'state.recovered'", nil), 1)
 }
+
+// TestNothingHappensUnrecorded: an action whose audit row cannot be written does not happen.
+func TestNothingHappensUnrecorded(t *testing.T) {
+	w := newWorld(t)
+	run, _ := w.held(1)
+	fenceBefore, runBefore := w.fence(), w.get(run)
+	require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
+		_, err := postgres.Exec(ctx, tx, "alter table audit_entries add constraint full_disk check (action <> 'state.recovered')", nil)
+		return err
+	}))
+	_, err := w.Release(ctx, system, run, "looked at it")
+	_, constraint := postgres.Violation(err)
+	assert.Equal(t, "full_disk", constraint)
+	assert.Equal(t, fenceBefore, w.fence())
+	assert.Equal(t, runBefore, w.get(run))
+}

@@ -127,7 +127,6 @@ func (w *world) get(run ids.Run) runs.Detail {
 type executor struct {
 	*world
 	dispatch.Attempt
-	token   string
 	actor   authz.Actor
 	session runs.Session
 }

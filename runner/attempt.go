@@ -27,7 +27,7 @@ type attempt struct {
 	host     string
 	mirror   string
 	caFile   string
-	log      *spool
+	log      *logs
 	stop     *stopper
 
 	// end is the context of all calls: it outlives a stop, and ends with the authority
@@ -58,27 +58,39 @@ func (r *runner) execute(work wire.Assignment) {
 	defer func() { rest(); helpers.Wait() }()
 	helpers.Go(func() { a.watch(beside) })
 	helpers.Go(func() { a.guard(beside, r.cfg.Interrupt) })
-	var shipped int64
-	shipping := make(chan error, 1)
-	helpers.Go(func() {
-		var err error
-		shipped, err = a.ship(a.end)
-		shipping <- err
-	})
+	human := a.beginShipping(wire.StreamHuman, a.log.human)
+	var events <-chan int64
+	if a.log.events != nil {
+		events = a.beginShipping(wire.StreamJSON, a.log.events.to)
+	}
 
 	done = a.run()
 
 	a.log.close()
-	if err := <-shipping; err != nil {
-		slog.Error("the log did not reach the server whole", "attempt", a.id, "error", err)
+	done.LogSize = <-human
+	if events != nil {
+		done.JSONLogSize = <-events
 	}
-	done.LogSize = shipped
 	err = a.server.do(a.end, request{method: http.MethodPost, path: withID(wire.PathDone, a.id), token: a.session.Token, body: jsonBody(done)}, nil)
 	if err != nil {
 		slog.Error("could not report the end of the attempt", "attempt", a.id, "outcome", done.Outcome, "error", err)
 		return
 	}
 	slog.Info("attempt done", "attempt", a.id, "outcome", done.Outcome, "exit_code", done.ExitCode)
+}
+
+// beginShipping ships a log beside the run, and gives in the end how much of it the
+// server has.
+func (a *attempt) beginShipping(stream string, log *spool) <-chan int64 {
+	shipped := make(chan int64, 1)
+	go func() {
+		size, err := shipment{attempt: a, stream: stream, log: log}.ship(a.end)
+		if err != nil {
+			slog.Error("a log did not reach the server whole", "attempt", a.id, "stream", stream, "error", err)
+		}
+		shipped <- size
+	}()
+	return shipped
 }
 
 // accept makes the sandbox and takes the assignment over. From then on the attempt
@@ -121,7 +133,7 @@ func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime ti
 	now := clock.Now()
 	err = a.server.do(ctx, request{
 		method: http.MethodPost, path: withID(wire.PathAccept, work.AttemptID), token: groupToken,
-		body: jsonBody(wire.Accept{RunnerID: work.RunnerID, SandboxID: a.sandbox.id}),
+		body: jsonBody(wire.Accept{RunnerID: work.RunnerID, SandboxID: a.sandbox.id, JSONLog: a.binary.events}),
 	}, func(resp *http.Response) error {
 		// Lifetimes are counted by the server's clock: the one here may be wrong.
 		if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
@@ -135,7 +147,7 @@ func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime ti
 	if err := json.Unmarshal(a.session.Manifest, &a.manifest); err != nil {
 		return 0, fmt.Errorf("read the manifest: %w", err)
 	}
-	a.log, err = newSpool(a.sandbox.logSpool(), a.manifest.LogLimit)
+	a.log, err = openLogs(a.sandbox, a.manifest.Phase, a.manifest.LogLimit, a.binary.events)
 	if err != nil {
 		return 0, err
 	}
@@ -145,7 +157,7 @@ func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime ti
 // remove deletes the sandbox. It stays when it holds a state that could not be moved to safety.
 func (a *attempt) remove() {
 	if a.log != nil {
-		_ = a.log.file.Close()
+		a.log.remove()
 	}
 	if a.sandbox.work != "" {
 		if _, err := os.Lstat(a.sandbox.erroredState()); err == nil {

@@ -1,11 +1,13 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -237,6 +239,7 @@ type binary struct {
 	path    string
 	version string // exact, such as "1.12.6"
 	digest  string // SHA-256, hex
+	events  bool   // plan and apply know -json-into
 }
 
 // inspect asks the tofu at path for its version.
@@ -256,5 +259,14 @@ func inspect(ctx context.Context, path string) (binary, error) {
 	if err != nil {
 		return binary{}, fault.New(fault.Invalid, "no_tofu", "%s does not answer to `version` as tofu does. Name a tofu binary with HOLDFAST_TOFU.", path).Because(err)
 	}
-	return binary{path: path, version: version.String(), digest: digest}, nil
+	return binary{path: path, version: version.String(), digest: digest, events: writesEvents(ctx, path)}, nil
+}
+
+// writesEvents asks tofu whether it can write its events beside what it prints. A
+// version number would not tell: this is not in all releases, and builds differ.
+func writesEvents(ctx context.Context, path string) bool {
+	cmd := exec.CommandContext(ctx, path, "plan", "-help")
+	cmd.Env = []string{"HOME=" + os.Getenv("HOME"), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}
+	help, err := cmd.Output()
+	return err == nil && bytes.Contains(help, []byte("-json-into="))
 }

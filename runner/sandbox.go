@@ -69,7 +69,11 @@ func (s sandbox) config() string       { return filepath.Join(s.path, "config") 
 func (s sandbox) cliConfig() string    { return filepath.Join(s.path, "tofu.rc") }
 func (s sandbox) plan() string         { return filepath.Join(s.path, "plan") }
 func (s sandbox) planJSON() string     { return filepath.Join(s.path, "plan.json") }
+func (s sandbox) planRedacted() string { return filepath.Join(s.path, "plan-redacted.json") }
 func (s sandbox) logSpool() string     { return filepath.Join(s.path, "log") }
+func (s sandbox) eventSpool() string   { return filepath.Join(s.path, "events") }
+func (s sandbox) eventPipe() string    { return filepath.Join(s.path, "events.pipe") }
+func (s sandbox) generated() string    { return filepath.Join(s.path, "generated.tf") }
 func (s sandbox) lockFile() string     { return filepath.Join(s.work, lockFileName) }
 func (s sandbox) erroredState() string { return filepath.Join(s.work, erroredState) }
 

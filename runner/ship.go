@@ -21,11 +21,18 @@ const (
 	mostFutile = 50                     // answers without progress, in a row, to the end of a log
 )
 
+// shipment brings one log of an attempt to the server.
+type shipment struct {
+	*attempt
+	stream string // wire.StreamHuman or wire.StreamJSON
+	log    *spool
+}
+
 // ship sends the log, beside the run, until all of it is at the server after the
 // spool was closed, and gives how much of it the server has. It gives up when ctx
 // ends, or when the log is closed and the server takes no more of it: nothing will
 // change that.
-func (a *attempt) ship(ctx context.Context) (offset int64, err error) {
+func (a shipment) ship(ctx context.Context) (offset int64, err error) {
 	buf := make([]byte, chunkSize)
 	for futile := 0; ; {
 		n, last := a.gather(ctx, offset, buf)
@@ -54,14 +61,14 @@ func (a *attempt) ship(ctx context.Context) (offset int64, err error) {
 			pause(ctx, firstDelay)
 			continue
 		}
-		slog.Warn("a piece of log was not taken, will be sent again", "attempt", a.id, "error", err)
+		slog.Warn("a piece of log was not taken, will be sent again", "attempt", a.id, "stream", a.stream, "error", err)
 		pause(ctx, time.Second)
 	}
 }
 
 // gather waits until there is a full chunk, or a part of one that is old enough, or
 // the end. The piece is fixed here: a repeat of it sends the same bytes.
-func (a *attempt) gather(ctx context.Context, offset int64, buf []byte) (n int, last bool) {
+func (a shipment) gather(ctx context.Context, offset int64, buf []byte) (n int, last bool) {
 	timer := time.NewTimer(chunkDelay)
 	defer timer.Stop()
 	for {
@@ -82,15 +89,16 @@ func (a *attempt) gather(ctx context.Context, offset int64, buf []byte) (n int, 
 	}
 }
 
-func (a *attempt) sendChunk(ctx context.Context, offset int64, chunk []byte) (next int64, err error) {
+func (a shipment) sendChunk(ctx context.Context, offset int64, chunk []byte) (next int64, err error) {
 	sum := sha256.Sum256(chunk)
 	var at wire.LogPosition
 	err = a.server.do(ctx, request{
 		method: http.MethodPost, path: withID(wire.PathLogs, a.id), token: a.session.Token,
 		header: map[string]string{
-			wire.HeaderOffset: strconv.FormatInt(offset, 10),
-			wire.HeaderSHA256: hex.EncodeToString(sum[:]),
-			"Content-Type":    "application/octet-stream",
+			wire.HeaderLogStream: a.stream,
+			wire.HeaderOffset:    strconv.FormatInt(offset, 10),
+			wire.HeaderSHA256:    hex.EncodeToString(sum[:]),
+			"Content-Type":       "application/octet-stream",
 		},
 		body: func() (io.ReadCloser, int64, error) {
 			return io.NopCloser(bytes.NewReader(chunk)), int64(len(chunk)), nil

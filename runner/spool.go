@@ -19,6 +19,7 @@ const (
 type spool struct {
 	mu     sync.Mutex
 	file   *os.File
+	cuts   cuts
 	head   int64  // bytes in the file
 	limit  int64  // of the head; it shrinks to what was written when the file cannot be written
 	window []byte // the end of the log, as a ring
@@ -28,7 +29,15 @@ type spool struct {
 	grown  chan struct{} // has one element when there may be something new
 }
 
-func newSpool(path string, limit int64) (*spool, error) {
+// cuts says where a log may be cut when it gets too long.
+type cuts bool
+
+const (
+	anyBytes   cuts = false
+	wholeLines cuts = true // each Write brings whole lines
+)
+
+func newSpool(path string, limit int64, where cuts) (*spool, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -37,7 +46,7 @@ func newSpool(path string, limit int64) (*spool, error) {
 		limit = defaultLogLimit
 	}
 	head := limit / 10 * 8
-	return &spool{file: file, limit: head, window: make([]byte, max(limit-head, 2*markerRoom)), grown: make(chan struct{}, 1)}, nil
+	return &spool{file: file, cuts: where, limit: head, window: make([]byte, max(limit-head, 2*markerRoom)), grown: make(chan struct{}, 1)}, nil
 }
 
 // Write takes a piece of the log. It always takes all: an error would make the
@@ -54,6 +63,9 @@ func (s *spool) Write(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	if s.closed {
 		return len(p), nil
+	}
+	if s.cuts == wholeLines && s.head+int64(len(text)) > s.limit {
+		s.limit = s.head // the head ends before the line that does not fit
 	}
 	if room := s.limit - s.head; room > 0 && s.past == 0 {
 		n, err := s.file.WriteAt(text[:min(int64(len(text)), room)], s.head)
@@ -91,6 +103,9 @@ func (s *spool) close() {
 	} else {
 		tail := append(append(make([]byte, 0, size), s.window[at:]...), s.window[:at]...)
 		tail = tail[markerRoom:] // head, marker and tail together stay in the limit
+		if s.cuts == wholeLines {
+			tail = tail[bytes.IndexByte(tail, '\n')+1:]
+		}
 		s.ending = append(fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", s.past-int64(len(tail))), tail...)
 	}
 	s.wake()
@@ -120,6 +135,9 @@ func (s *spool) read(offset int64, buf []byte) (n int, last bool) {
 	}
 	return n, s.closed && offset+int64(n) >= s.size()
 }
+
+// tailSize is how many bytes of the end are kept when the log gets too long.
+func (s *spool) tailSize() int64 { return int64(len(s.window)) - markerRoom }
 
 // size is the length of the log as shipped; it is final once the spool is closed.
 func (s *spool) size() int64 { return s.head + int64(len(s.ending)) }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-exec/tfexec"
-	tfjson "github.com/hashicorp/terraform-json"
 
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 )
@@ -33,14 +32,15 @@ type tofu struct {
 	path  string
 	dir   string // real path of the folder it runs in
 	env   map[string]string
-	log   io.Writer
+	log   *logs
+	pipe  string // where the pipe of its events is made
 	stop  *stopper
 	grace time.Duration // from the interrupt to the kill
 }
 
-// newTofu prepares tofu to run in dir. What it prints goes to log, which must never fail.
-func newTofu(path, dir string, env map[string]string, log io.Writer, stop *stopper, grace time.Duration) (*tofu, error) {
-	tf, err := tfexec.NewTerraform(dir, path)
+// newTofu prepares tofu to run in the sandbox. What it prints goes to log, which must never fail.
+func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *stopper, grace time.Duration) (*tofu, error) {
+	tf, err := tfexec.NewTerraform(box.work, path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func newTofu(path, dir string, env map[string]string, log io.Writer, stop *stopp
 	}
 	tf.SetStdout(log)
 	tf.SetStderr(log)
-	return &tofu{tf: tf, path: path, dir: dir, env: plain, log: log, stop: stop, grace: grace}, nil
+	return &tofu{tf: tf, path: path, dir: box.work, env: plain, log: log, pipe: box.eventPipe(), stop: stop, grace: grace}, nil
 }
 
 // init prepares the folder. With readonlyLock it keeps to the lock file as it is.
@@ -68,14 +68,14 @@ func (t *tofu) init(readonlyLock bool) error {
 	return t.supervise(func() error {
 		if readonlyLock {
 			// terraform-exec has no option for -lockfile.
-			return t.command("init", "-no-color", "-input=false", "-lockfile=readonly")
+			return t.command(t.log, "init", "-no-color", "-input=false", "-lockfile=readonly")
 		}
 		return t.tf.Init(context.Background())
 	})
 }
 
 // plan writes the plan file and says whether it has changes.
-func (t *tofu) plan(m wire.Manifest, file string) (changes bool, err error) {
+func (t *tofu) plan(m wire.Manifest, file, generated string) (changes bool, err error) {
 	// The run's workspace is locked already, by the run.
 	options := []tfexec.PlanOption{
 		tfexec.Out(file), tfexec.Lock(false), tfexec.Destroy(m.Destroy),
@@ -87,48 +87,118 @@ func (t *tofu) plan(m wire.Manifest, file string) (changes bool, err error) {
 	for _, address := range m.ReplaceAddrs {
 		options = append(options, tfexec.Replace(address))
 	}
-	err = t.supervise(func() error {
+	if m.GenerateConfig {
+		options = append(options, tfexec.GenerateConfigOut(generated))
+	}
+	err = t.tell("plan", func() error {
 		changes, err = t.tf.Plan(context.Background(), options...)
 		return err
 	})
 	return changes, err
 }
 
-// show writes the plan's JSON, byte for byte as tofu prints it, to a file.
-func (t *tofu) show(planFile, jsonFile string) (*tfjson.Plan, error) {
+// show writes the plan's JSON, byte for byte as tofu prints it, to a file. It is not
+// read here: terraform-exec would hold all of it in memory, twice.
+func (t *tofu) show(planFile, jsonFile string) error {
 	out, err := os.OpenFile(jsonFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = out.Close() }()
-	t.tf.SetStdout(out)
-	defer t.tf.SetStdout(t.log)
-	var plan *tfjson.Plan
-	err = t.supervise(func() error {
-		plan, err = t.tf.ShowPlanFile(context.Background(), planFile)
+	err = t.supervise(func() error { return t.command(out, "show", "-json", "-no-color", planFile) })
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// schemas hands what all providers know about their types to read, as tofu prints it.
+func (t *tofu) schemas(read func(io.Reader) error) error {
+	reader, writer := io.Pipe()
+	result := make(chan error, 1)
+	go func() {
+		err := read(reader)
+		_, _ = io.Copy(io.Discard, reader) // tofu must not wait for a reader that has gone
+		result <- err
+	}()
+	err := t.supervise(func() error {
+		err := t.command(writer, "providers", "schema", "-json", "-no-color")
+		_ = writer.CloseWithError(err)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if errors.Is(err, errLost) {
+		return err
 	}
-	return plan, out.Close()
+	if readErr := <-result; err == nil {
+		err = readErr
+	}
+	return err
 }
 
 // apply carries out the plan in the file. It takes the state's lock, which the
 // server grants to the run that has it anyway.
 func (t *tofu) apply(planFile string) error {
-	return t.supervise(func() error { return t.tf.Apply(context.Background(), tfexec.DirOrPlan(planFile)) })
+	return t.tell("apply", func() error { return t.tf.Apply(context.Background(), tfexec.DirOrPlan(planFile)) })
+}
+
+// tell runs a command of which both logs tell: what it prints goes to the human one,
+// its events to the other. The option for these is given by TF_CLI_ARGS_*, because
+// terraform-exec has none for it and all else that it does is wanted: its environment,
+// its exit codes, its process group. A workspace cannot set that variable; nor can
+// SetEnv, so it is set behind its back like TF_VAR_ above.
+func (t *tofu) tell(command string, call func() error) error {
+	errorText := &lastBytes{most: 16 << 10}
+	t.tf.SetStdout(t.log.human)
+	t.tf.SetStderr(io.MultiWriter(t.log.human, errorText))
+	defer func() {
+		t.tf.SetStdout(t.log)
+		t.tf.SetStderr(t.log)
+	}()
+	if t.log.events == nil {
+		return t.supervise(call)
+	}
+	pipe, err := openPipe(t.pipe, t.log.events)
+	if err != nil {
+		return err
+	}
+	t.env["TF_CLI_ARGS_"+command] = "-json-into=" + shellWord(pipe.path)
+	defer delete(t.env, "TF_CLI_ARGS_"+command)
+	err = t.supervise(call)
+	pipe.close(!errors.Is(err, errLost))
+	t.log.events.finishLine()
+	if err != nil && !errors.Is(err, errLost) && !t.log.events.hasFailed() {
+		_, _ = t.log.events.Write(errorText.kept) // a crash, say, is no event
+		t.log.events.finishLine()
+	}
+	return err
+}
+
+// shellWord writes text as one word of TF_CLI_ARGS.
+func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct {
+	most int
+	kept []byte
+}
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.kept = append(l.kept, p...)
+	if over := len(l.kept) - l.most; over > 0 {
+		l.kept = append(l.kept[:0], l.kept[over:]...)
+	}
+	return len(p), nil
 }
 
 // command runs tofu for what terraform-exec cannot do, the way terraform-exec does it.
-func (t *tofu) command(args ...string) error {
+func (t *tofu) command(stdout io.Writer, args ...string) error {
 	cmd := exec.Command(t.path, args...)
 	cmd.Dir = t.dir
 	cmd.Env = []string{"TF_IN_AUTOMATION=1"}
 	for name, value := range t.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Stdout, cmd.Stderr = t.log, t.log
+	cmd.Stdout, cmd.Stderr = stdout, t.log
 	cmd.SysProcAttr = ownGroup()
 	return cmd.Run()
 }

@@ -3,8 +3,9 @@
 // Owns: the handlers below /runner/v1, and the manifest's form. Words: those of
 // package wire, which describes the protocol.
 // Invariants: poll answers hold no secret; a credential is handed out by accept
-// alone; every call after it acts for the attempt that its token stands for, and
-// for no other; a refusal is never 5xx.
+// alone (TestTheProtocol); every call after it acts for the attempt that its token
+// stands for, and for no other (TestWhoMayCall); what a runner sends wrongly is never
+// answered with 5xx, which says: try again.
 // Refuses: deciding anything; package runs does.
-// Tested by: runnerapi_test.go.
+// Tested by: runnerapi_test.go, which speaks the protocol as a stranger would, and refuse_test.go.
 package runnerapi

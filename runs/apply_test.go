@@ -176,9 +176,7 @@ func TestAnApplyThatNeverStarted(t *testing.T) {
 	})
 	t.Run("but sent state, is held", func(t *testing.T) {
 		e := w.confirmed(w.workspace())
-		if _, err := e.begin(e.actor, e.WorkspaceID, stateFile(1), 1); err != nil {
-			t.Skip("package state refuses it by itself")
-		}
+		require.NoError(t, second(e.begin(e.actor, e.WorkspaceID, stateFile(1), 1)))
 		e.done(Done{Outcome: OutcomeErrored})
 		w.wantStatus(e.RunID, ApplyFailed)
 		w.wantHeld(e.RunID)
@@ -243,6 +241,32 @@ func TestConfirmationIsForTheApplyingSandbox(t *testing.T) {
 	assert.Equal(t, e.confirm(), e.confirm())
 }
 
+// tofu publishes nothing when an apply leaves the state as it was (decision 4).
+func TestAnApplyThatLeavesTheStateAsItWasSucceeds(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	first := w.applying(ws)
+	was := first.publish(1)
+	first.done(Done{Outcome: OutcomeFinished, TofuStarted: true, Confirmed: first.confirm()})
+
+	e := w.applying(ws)
+	require.Equal(t, was, e.confirm(), "the state it began with is the proof")
+	e.done(Done{Outcome: OutcomeFinished, TofuStarted: true, Confirmed: was})
+	d := w.wantStatus(e.RunID, Succeeded)
+	assert.Equal(t, "state_unchanged", d.DurableReason)
+	assert.Empty(t, d.ResultingVersionID, "nothing was published, and nothing claims so")
+	w.wantFree(ws)
+
+	e = w.applying(ws)
+	_, err := w.begin(e.actor, ws, "never uploaded", 2)
+	require.NoError(t, err)
+	_, err = e.runs.ConfirmState(ctx, e.actor, e.sandbox)
+	wantCode(t, err, fault.Conflict, "state_unproven")
+	e.done(Done{Outcome: OutcomeFinished, TofuStarted: true, Confirmed: was})
+	w.wantStatus(e.RunID, NeedsRecovery)
+	w.wantHeld(e.RunID)
+}
+
 // unguarded runs a statement with the triggers off, as a damaged database would be.
 func (w *world) unguarded(sql string, args postgres.Args) {
 	w.Helper()
@@ -263,22 +287,23 @@ func TestEachOfTheSevenFieldsMustMatch(t *testing.T) {
 	other := w.applying(w.workspace())
 	for _, c := range []struct {
 		field string
+		says  string
 		alter string
 		held  bool // by the run; else somebody else has the workspace
 	}{
-		{"run", "update state_versions set run_id = @other_run where id = @v", true},
-		{"attempt", "update state_versions set attempt_id = @other_attempt where id = @v", true},
-		{"sandbox", "update state_versions set sandbox_id = 'elsewhere' where id = @v", true},
-		{"predecessor", "update state_versions set base_version_id = id where id = @v", true},
-		{"predecessor of the run", "update runs set predecessor_version_id = @v where id = @run", true},
-		{"lock", "update workspace_fences set epoch = epoch + 1, holder_kind = 'user', holder_id = 'mallory', holder_name = 'mallory' where workspace_id = @ws", false},
-		{"lock, freed", "update workspace_fences set epoch = epoch + 1, holder_kind = null, holder_id = null, acquired_at = null where workspace_id = @ws", true},
-		{"fence of the state", "update state_versions set epoch = epoch + 1 where id = @v", true},
-		{"fence of the workspace", "update workspace_fences set epoch = epoch + 1 where workspace_id = @ws", true},
-		{"fence of the attempt", "update attempts set fence_epoch = fence_epoch + 1 where id = @attempt", true},
-		{"checksum of the version", "update state_versions set sha256 = repeat('0', 64) where id = @v", true},
-		{"checksum of the bytes", "update objects set sha256 = repeat('0', 64) where id = (select object_id from state_versions where id = @v)", true},
-		{"pointer", "update current_states set state_version_id = @earlier where workspace_id = @ws", true},
+		{"run", "another run", "update state_versions set run_id = @other_run where id = @v", true},
+		{"attempt", "another attempt", "update state_versions set attempt_id = @other_attempt where id = @v", true},
+		{"sandbox", "another sandbox", "update state_versions set sandbox_id = 'elsewhere' where id = @v", true},
+		{"predecessor", "do not lead back", "update state_versions set base_version_id = id where id = @v", true},
+		{"predecessor of the run", "announced state that did not become current", "update runs set predecessor_version_id = @v where id = @run", true},
+		{"lock", "no longer holds", "update workspace_fences set epoch = epoch + 1, holder_kind = 'user', holder_id = 'mallory', holder_name = 'mallory' where workspace_id = @ws", false},
+		{"lock, freed", "no longer holds", "update workspace_fences set epoch = epoch + 1, holder_kind = null, holder_id = null, acquired_at = null where workspace_id = @ws", true},
+		{"fence of the state", "another fence", "update state_versions set epoch = epoch + 1 where id = @v", true},
+		{"fence of the workspace", "no longer holds", "update workspace_fences set epoch = epoch + 1 where workspace_id = @ws", true},
+		{"fence of the attempt", "another fence", "update attempts set fence_epoch = fence_epoch + 1 where id = @attempt", true},
+		{"checksum of the version", "another checksum", "update state_versions set sha256 = repeat('0', 64) where id = @v", true},
+		{"checksum of the bytes", "another checksum", "update objects set sha256 = repeat('0', 64) where id = (select object_id from state_versions where id = @v)", true},
+		{"pointer", "announced state that did not become current", "update current_states set state_version_id = @earlier where workspace_id = @ws", true},
 	} {
 		t.Run(c.field, func(t *testing.T) {
 			ws := w.workspace()
@@ -296,6 +321,7 @@ func TestEachOfTheSevenFieldsMustMatch(t *testing.T) {
 			})
 			_, err := e.runs.ConfirmState(ctx, e.actor, e.sandbox)
 			wantCode(t, err, fault.Conflict, "state_unproven")
+			assert.ErrorContains(t, err, c.says)
 			e.done(Done{Outcome: OutcomeFinished, TofuStarted: true, Confirmed: v})
 			d := w.wantStatus(e.RunID, NeedsRecovery)
 			assert.Empty(t, d.ResultingVersionID)

@@ -21,10 +21,14 @@ import (
 )
 
 // Poll records the polling runner and assigns it the oldest fitting attempt; found
-// is false when there is none now. The runner's id is given in either case.
+// is false when there is none now. The runner's id is given in either case. A poll
+// repeated after a lost answer gets the same attempt.
 func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (runner ids.Runner, a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.poll", func(tx postgres.Tx) error {
 		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
+			return err
+		}
+		if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found {
 			return err
 		}
 		a, found, err = dispatch.Claim(ctx, tx, group, runner, hello.TofuVersions, s.settings.AssignmentExpiry)

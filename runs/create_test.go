@@ -210,7 +210,7 @@ func TestWhatARunStartsFromIsBounded(t *testing.T) {
 	assert.Equal(t, "errored", got.Status)
 
 	small.run(ws)
-	require.NoError(t, w.runs.Cancel(ctx, w.owner, w.runs_(ws)[0], ""))
+	require.NoError(t, w.runs.Cancel(ctx, w.owner, w.allRuns(ws)[0], ""))
 	_, err = w.runs.Lock(ctx, w.owner, ws, "")
 	require.NoError(t, err)
 	w.publishResources(ws, 1, strings.TrimSuffix(strings.Repeat(`{"mode":"managed","type":"t","name":"n","provider":"p","instances":[]},`, 5), ","))

@@ -7,12 +7,14 @@
 // audit), admission (the run gets the workspace's fence and its predecessor state
 // is pinned), occupy (hold the fence), held (ended without proof of what was
 // written: only recovery frees the workspace).
-// Invariants: only Step changes a durable status, by the table in transitions.go,
+// Invariants: only step changes a durable status, by the table in transitions.go,
 // which the database enforces too (trigger run_steps_by_the_table); at most one run
 // occupies a workspace (index runs_one_active); whatever may free a workspace ends
 // with PromoteNext in the same transaction (QP-03); nothing ambiguous is called
 // success: a run succeeds only by the transaction that proves its state (ST-03),
 // and an apply that ended without proof keeps the fence (amendment 20).
 // Refuses: HTTP, JSON:API, running tofu.
-// Tested by: transitions_test.go, runs_test.go, done_test.go, sweep_test.go.
+// Tested by: transitions_test.go, create_test.go, plan_test.go, decide_test.go,
+// apply_test.go, queue_test.go, sweep_test.go, log_test.go, and walk_test.go, which
+// looks for a way out that forgets the next run.
 package runs

@@ -327,6 +327,9 @@ func (s *Service) succeed(ctx context.Context, tx postgres.Tx, r *Run, a dispatc
 			Message: join("tofu apply ended well, but its state could not be proved:", err.Error()),
 		})
 	}
+	if v.ID == r.PredecessorVersionID {
+		return step(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a), Reason: "state_unchanged"})
+	}
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("ResultingVersion"), postgres.Args{"id": r.ID, "version_id": v.ID}); err != nil {
 		return err
 	}
@@ -353,8 +356,11 @@ func (s *Service) ConfirmState(ctx context.Context, actor authz.Actor, sandbox s
 }
 
 // prove compares the seven fields: run, attempt, sandbox, predecessor, lock, fence
-// and checksum of the current state. Conflict "state_unproven" names the first
-// that differs.
+// and checksum of the current state. tofu publishes nothing when an apply leaves the
+// state as it was (a file was made again, say): then the predecessor itself is the
+// proof, as long as it is still current, the fence is still the run's, and the
+// attempt never announced anything else (docs/decisions/0004).
+// Conflict "state_unproven" names the first thing that differs.
 func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.Attempt) (state.Version, error) {
 	unproven := func(text string, args ...any) error {
 		return fault.New(fault.Conflict, "state_unproven", text, args...)
@@ -363,7 +369,7 @@ func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.A
 	if err != nil {
 		return state.Version{}, err
 	}
-	if current == "" || current == r.PredecessorVersionID {
+	if current == "" {
 		return state.Version{}, unproven("the apply published no state.")
 	}
 	v, err := s.state.Load(ctx, tx, current)
@@ -373,7 +379,15 @@ func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.A
 	if a.FenceEpoch == nil {
 		return v, unproven("the attempt has no lock.")
 	}
-	switch {
+	switch unchanged := v.ID == r.PredecessorVersionID; {
+	case unchanged && *r.FenceEpoch == *a.FenceEpoch:
+		announced, err := announcements(ctx, tx, a)
+		if err != nil {
+			return v, err
+		}
+		if announced > 0 {
+			return v, unproven("the apply announced state that did not become current.")
+		}
 	case v.Run != r.ID:
 		return v, unproven("the current state %s belongs to another run.", v.ID)
 	case v.Attempt != a.ID:
@@ -392,6 +406,9 @@ func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.A
 	}
 	if stored.SHA256 != v.SHA256 || stored.Size != v.Size {
 		return v, unproven("the stored bytes of %s have another checksum.", v.ID)
+	}
+	if v.ID == r.PredecessorVersionID {
+		return v, nil
 	}
 	length, err := postgres.Value[*int](ctx, tx, Queries.Get("PublicationChain"), postgres.Args{
 		"version_id": v.ID, "attempt_id": a.ID, "sandbox_id": a.SandboxID, "epoch": *a.FenceEpoch, "predecessor_version_id": r.PredecessorVersionID,

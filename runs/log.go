@@ -49,6 +49,9 @@ func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, 
 		var note []byte
 		if slice.Final && r.StatusMessage != "" && r.endedIn(phase) {
 			note = []byte("\n" + r.StatusMessage + "\n")
+			if phase == authz.Apply && (!found || a.LogSize == 0) {
+				note = append([]byte("\n\n\n"), note...) // clients drop an apply log's first three lines
+			}
 		}
 		if found {
 			slice.Size = a.LogSize

@@ -130,7 +130,7 @@ func TestAPersonsLockKeepsRunsWaiting(t *testing.T) {
 	w.sweep()
 	w.wantWaits(first.ID)
 	assert.Equal(t, Queued, w.get(w.run(ws, planOnly).ID).DurableStatus)
-	w.take(w.runs_(ws)[0]).plan(true) // plans beside the lock
+	w.take(w.allRuns(ws)[0]).plan(true) // plans beside the lock
 
 	unlocked, err := w.runs.Unlock(ctx, w.owner, ws)
 	require.NoError(t, err)
@@ -140,8 +140,8 @@ func TestAPersonsLockKeepsRunsWaiting(t *testing.T) {
 	w.wantAdmitted(second.ID)
 }
 
-// runs_ lists all of a workspace's runs, newest first.
-func (w *world) runs_(ws ids.Workspace) (list []ids.Run) {
+// allRuns lists all of a workspace's runs, newest first.
+func (w *world) allRuns(ws ids.Workspace) (list []ids.Run) {
 	w.Helper()
 	found, _, err := w.runs.List(ctx, w.member, ws, Filter{Limit: 1000, PlanOnly: true})
 	require.NoError(w, err)
@@ -323,7 +323,7 @@ func TestTwentyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	order := w.runs_(ws)
+	order := w.allRuns(ws)
 	require.Len(t, order, n)
 	assert.Equal(t, 1, count(w, "select count(*) from runs where admitted_at is not null", postgres.Args{}))
 	for i := n - 1; i >= 0; i-- { // oldest first

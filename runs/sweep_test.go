@@ -165,6 +165,7 @@ func TestTheSweepPromotesWhatWasLeftWaiting(t *testing.T) {
 func TestTwoSweepersDoNoHarm(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
+	w.sweep() // folds the plan's log
 	w.overdue(run)
 	errs := make(chan error)
 	for range 2 {

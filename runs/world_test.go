@@ -43,7 +43,7 @@ const (
 	lineage    = "4f6c2f3e-5d0e-7c1b-9a40-0d5a1c7c9e11"
 )
 
-// require.TestingT is what rapid.T and testing.T have in common here.
+// tester is what testing.T and a walk of rapid have in common.
 type tester interface {
 	require.TestingT
 	Helper()
@@ -465,10 +465,10 @@ func wantCode(t require.TestingT, err error, kind fault.Kind, code string) {
 }
 
 // silence backdates what was last heard of the attempt's runner.
-func (e *executor) silence(for_ time.Duration) {
+func (e *executor) silence(age time.Duration) {
 	e.Helper()
 	e.exec("update attempts set heartbeat_at = clock_timestamp() - make_interval(secs => @s::double precision) where id = @id",
-		postgres.Args{"s": for_.Seconds(), "id": e.ID})
+		postgres.Args{"s": age.Seconds(), "id": e.ID})
 }
 
 func (w *world) sweep() {

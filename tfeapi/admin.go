@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"strings"
+
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 )
@@ -42,7 +44,8 @@ func (s *server) listVersions(r *request) (answer, error) {
 	}
 	items := make([]*versionView, 0, len(versions))
 	for _, v := range versions {
-		if wanted := r.query.Get("filter[version]"); wanted == "" || wanted == v {
+		exact := r.query.Get("filter[version]")
+		if (exact == "" || exact == v) && strings.Contains(v, r.query.Get("search[version]")) {
 			items = append(items, &versionView{ID: v, Version: v, Enabled: true})
 		}
 	}

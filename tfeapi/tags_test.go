@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/runs"
 )
 
 func TestClientTags(t *testing.T) {
@@ -170,4 +171,29 @@ func TestSiteAdministration(t *testing.T) {
 	assert.Contains(t, text, `"access-beta-tools":true`)
 	response, _ = w.send("PATCH", "/api/v2/admin/organizations/acme", token, `{"data":{"attributes":{"is-disabled":true}}}`)
 	assert.Equal(t, 422, response.StatusCode)
+}
+
+// ST-23: an organization goes with everything in it or not at all.
+func TestAnOrganizationThatAppliesIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	ctx, group := t.Context(), w.runner()
+	idle, busy := w.workspace("a-idle"), w.workspace("busy")
+	waiting := w.queue(idle, tfe.RunCreateOptions{})
+	w.accept(group) // of the idle one
+	run := w.queue(busy, tfe.RunCreateOptions{})
+	w.plan(w.accept(group), "")
+	require.NoError(t, w.client.Runs.Apply(ctx, run.ID, tfe.RunApplyOptions{}))
+	applying := w.accept(group)
+	_, err := w.deps.Runs.StartApply(ctx, applying.actor, applying.ManifestDigest, "sandbox", "digest")
+	require.NoError(t, err)
+
+	response, text := w.send("DELETE", "/api/v2/organizations/acme", w.ann, "")
+	assert.Equal(t, 423, response.StatusCode)
+	assert.Contains(t, text, "workspace_applying")
+	assert.Equal(t, tfe.RunPlanning, w.read(waiting).Status, "nothing was done to the others")
+
+	require.NoError(t, w.deps.Runs.Done(ctx, applying.id, runs.Done{Outcome: runs.OutcomeUnknown, TofuStarted: true}))
+	response, text = w.send("DELETE", "/api/v2/organizations/acme", w.ann, "")
+	assert.Equal(t, 423, response.StatusCode, "the state it left is not known")
+	assert.Contains(t, text, "workspace_recovery_pending")
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -19,6 +20,10 @@ type runView struct {
 	Detail                       *runs.Detail // nil: the visitor has shown no token and is not signed in
 }
 
+// possibleName is what a name can be at all. The page repeats the address, commands for
+// a shell included: nobody may make a link that puts words of their own there.
+var possibleName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,90}$`)
+
 // run shows a run to who shows a token or is signed in, and to everybody else no more
 // than the address says.
 func (d Deps) run(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +31,7 @@ func (d Deps) run(w http.ResponseWriter, r *http.Request) {
 	vars := mux.Vars(r)
 	view := runView{Organization: vars["organization"], Workspace: vars["workspace"], Run: vars["run"]}
 	id, err := ids.Parse[ids.Run](view.Run)
-	if err != nil {
+	if err != nil || !possibleName.MatchString(view.Organization) || !possibleName.MatchString(view.Workspace) {
 		http.Error(w, "There is no such run.", http.StatusNotFound)
 		return
 	}

@@ -171,10 +171,10 @@ type program struct {
 
 // startProgram starts a program that logs into the service's log file. On SIGTERM it has
 // grace to end.
-func startProgram(l layout, name string, grace time.Duration, environ []string, path string, args ...string) (process, error) {
+func startProgram(l layout, name string, grace time.Duration, environ []string, path string, args ...string) (program, error) {
 	log, err := os.OpenFile(l.log(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return program{}, err
 	}
 	defer log.Close() // the child has its own descriptor
 	cmd := exec.Command(path, args...)
@@ -182,7 +182,7 @@ func startProgram(l layout, name string, grace time.Duration, environ []string, 
 	cmd.Stdout, cmd.Stderr = log, log
 	started, err := child.Start(cmd, syscall.SIGTERM)
 	if err != nil {
-		return nil, err
+		return program{}, err
 	}
 	return program{started, grace}, nil
 }
@@ -199,4 +199,16 @@ func (p program) Stop(hurry context.Context) {
 		}
 	}()
 	p.Process.Stop(syscall.SIGTERM, p.grace)
+}
+
+// runnerProgram is the runner, which may be in the middle of a run. The first SIGTERM lets
+// it finish; the second makes it interrupt tofu, which then still saves what it has made. A
+// runner that is killed instead leaves a run of which nobody knows what it did.
+type runnerProgram struct{ program }
+
+// Stop asks twice before the grace is over.
+func (p runnerProgram) Stop(hurry context.Context) {
+	insist := time.AfterFunc(runnerInsist, func() { p.Signal(syscall.SIGTERM) })
+	defer insist.Stop()
+	p.program.Stop(hurry)
 }

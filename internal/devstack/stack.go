@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	startWithin = 2 * time.Minute  // a first start on a busy machine, initdb included
-	runnerGrace = 30 * time.Second // an idle runner ends at once; a busy one puts its run in order
-	serverGrace = 10 * time.Second
-	s3Grace     = 5 * time.Second
-	silentStop  = 2 * time.Second // a stop that takes longer is explained
+	startWithin  = 2 * time.Minute  // a first start on a busy machine, initdb included
+	runnerGrace  = 30 * time.Second // an idle runner ends at once; a busy one puts its run in order
+	runnerInsist = 10 * time.Second // a run that takes longer is interrupted
+	serverGrace  = 10 * time.Second
+	s3Grace      = 5 * time.Second
+	silentStop   = 2 * time.Second // a stop that takes longer is explained
 )
 
 // stack is the four services.
@@ -177,7 +178,8 @@ func (s *stack) localRunner() *service {
 	l := s.facts.layout
 	environ := serviceEnviron(l, inherited(s.opts.Environ, forRunner), s.facts.runner())
 	return s.service("runner", func(context.Context) (process, error) {
-		return startProgram(l, "runner", runnerGrace, environ, s.runner)
+		p, err := startProgram(l, "runner", runnerGrace, environ, s.runner)
+		return runnerProgram{p}, err
 	}, func(ctx context.Context) error { return s.opts.RunnerConnected(ctx, s.facts.server()) })
 }
 

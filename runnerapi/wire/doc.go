@@ -15,7 +15,8 @@
 // Poll and ready and deregister carry the group token; all calls from accept's
 // answer on carry the attempt token that only accept hands out. apply-start is the
 // point of no return: without its answer `tofu apply` is not started. Every call may
-// be repeated after a lost answer; the exact repeat gets the same answer.
+// be repeated after a lost answer; the exact repeat gets the same answer. A runner
+// that deregisters gives back what it was offered and never accepted.
 //
 // Invariants: no credential and no secret value is in a poll answer or in a
 // manifest; variables travel as an input of their own.

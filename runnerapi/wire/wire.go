@@ -22,9 +22,16 @@ const (
 
 // Headers of log and artifact bodies, and of a poll's 204.
 const (
-	HeaderRunner = "Holdfast-Runner"     // the runner's id, for its next poll
-	HeaderOffset = "Holdfast-Log-Offset" // byte position of the chunk's first byte
-	HeaderSHA256 = "Holdfast-Sha256"     // hex digest of the body, checked by the server
+	HeaderRunner    = "Holdfast-Runner"     // the runner's id, for its next poll
+	HeaderOffset    = "Holdfast-Log-Offset" // byte position of the chunk's first byte
+	HeaderLogStream = "Holdfast-Log-Stream" // which log of the attempt the chunk belongs to; absent is StreamHuman
+	HeaderSHA256    = "Holdfast-Sha256"     // hex digest of the body, checked by the server
+)
+
+// Logs of an attempt. Both tell of the same execution.
+const (
+	StreamHuman = "human" // what tofu prints for people
+	StreamJSON  = "json"  // what tofu writes with -json-into: an event a line, between lines of plain text; see Accept.JSONLog
 )
 
 // Kinds of inputs (GET) and artifacts (PUT).
@@ -34,6 +41,9 @@ const (
 	KindLockFile      = "lock-file"     // artifact of plan, input of apply: .terraform.lock.hcl
 	KindPlan          = "plan"          // artifact of plan, input of apply: the plan file
 	KindPlanJSON      = "plan-json"     // artifact of plan: `tofu show -json` of the plan file
+	// KindPlanJSONRedacted is an artifact of plan: what a client needs to draw the plan, that is the
+	// changes of the JSON plan without sensitive values, and the schemas of the types in it.
+	KindPlanJSONRedacted = "plan-json-redacted"
 )
 
 // Poll asks for work. The call is answered at once when there is some, else after
@@ -62,6 +72,9 @@ type Assignment struct {
 type Accept struct {
 	RunnerID  string `json:"runner_id"`
 	SandboxID string `json:"sandbox_id"`
+	// JSONLog tells that the attempt will have a log StreamJSON too. It is fixed here, before the
+	// first byte of either log, so that a reader who follows one never has to change to the other.
+	JSONLog bool `json:"json_log"`
 }
 
 // Session is the answer to Accept: the credential of this attempt and what to do.
@@ -90,9 +103,10 @@ type Manifest struct {
 	RefreshOnly      bool       `json:"refresh_only"`
 	TargetAddrs      []string   `json:"target_addrs,omitempty"`
 	ReplaceAddrs     []string   `json:"replace_addrs,omitempty"`
+	GenerateConfig   bool       `json:"generate_config,omitempty"` // plan: write configuration for what is imported without any
 	Inputs           []Transfer `json:"inputs"`
 	Outputs          []Transfer `json:"outputs"`
-	LogLimit         int64      `json:"log_limit"`         // bytes; over it the head and the tail stay, with a marker between
+	LogLimit         int64      `json:"log_limit"`         // bytes of each log; over it the head and the tail stay, with a marker between
 	MaxSeconds       int        `json:"max_seconds"`       // after this the runner interrupts tofu, then kills it
 	InterruptSeconds int        `json:"interrupt_seconds"` // from the interrupt to the kill
 }
@@ -156,7 +170,9 @@ type StateConfirmation struct {
 
 // StateConfirmed is the proof to send back in Done.
 type StateConfirmed struct {
-	StateVersionID string `json:"state_version_id"` // empty: the apply published nothing and the predecessor is still current
+	// StateVersionID is the version that is current: the last one this attempt
+	// published, or the one it began with when the apply left the state as it was.
+	StateVersionID string `json:"state_version_id"`
 	SHA256         string `json:"sha256"`
 	Serial         int64  `json:"serial"`
 }
@@ -184,8 +200,12 @@ type Done struct {
 	// Confirmed, of an apply with exit 0; absent when the confirmation was refused or could not be had.
 	Confirmed *StateConfirmed `json:"confirmed,omitempty"`
 	// ErroredState tells that tofu left an errored.tfstate: state that it could not publish.
-	ErroredState bool  `json:"errored_state"`
-	LogSize      int64 `json:"log_size"` // bytes of log shipped; the server has all of them before Done is accepted
+	ErroredState bool `json:"errored_state"`
+	// GeneratedConfig tells that the redacted plan carries generated configuration. A failed plan
+	// may have some, too: somebody imports what still lacks a part of its configuration.
+	GeneratedConfig bool  `json:"generated_config"`
+	LogSize         int64 `json:"log_size"`      // bytes of StreamHuman shipped; the server has all of them before Done is accepted
+	JSONLogSize     int64 `json:"json_log_size"` // the same of StreamJSON
 }
 
 // PlanSummary counts what the plan would do, from `tofu show -json` (RL-35).

@@ -2,8 +2,8 @@ package cli
 
 import (
 	cryptorand "crypto/rand"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,47 +120,75 @@ func flat(text string) string {
 // talk runs tofu and answers each expected text when it has come.
 func (f *folder) talk(dialogue []turn, args ...string) result {
 	f.t.Helper()
-	cmd := f.command(args...)
-	var stdout, said transcript
-	cmd.Stdout, cmd.Stderr = both{&stdout, &said}, &said
-	stdin, err := cmd.StdinPipe()
-	require.NoError(f.t, err)
-	require.NoError(f.t, cmd.Start())
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	read := 0
+	s := f.start(args...)
 	for _, turn := range dialogue {
-		at := -1
-		for deadline := time.Now().Add(patience); at < 0; at = strings.Index(said.String()[read:], turn.expect) {
-			select {
-			case <-done:
-				require.Contains(f.t, said.String()[read:], turn.expect, "tofu %s ended without saying that; all it said:\n%s", strings.Join(args, " "), &said)
-				require.FailNow(f.t, "tofu ended before it could be answered", "tofu %s said:\n%s", strings.Join(args, " "), &said)
-			case <-time.After(20 * time.Millisecond):
-				if time.Now().After(deadline) {
-					_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-					require.FailNow(f.t, "waited in vain for "+turn.expect, "tofu %s said:\n%s", strings.Join(args, " "), &said)
-				}
-			}
-		}
-		read += at + len(turn.expect)
-		_, err := stdin.Write([]byte(turn.answer + "\n"))
+		s.await(turn.expect)
+		_, err := s.stdin.Write([]byte(turn.answer + "\n"))
 		require.NoError(f.t, err)
 	}
-	if dialogue == nil {
-		_ = stdin.Close() // whoever is asked nothing finds the end of its input
+	return s.end()
+}
+
+// session is a tofu at work.
+type session struct {
+	t            *testing.T
+	cmd          *exec.Cmd
+	stdin        io.WriteCloser
+	stdout, said transcript
+	read         int // how much of what it said has been expected
+	done         chan struct{}
+}
+
+func (f *folder) start(args ...string) *session {
+	f.t.Helper()
+	s := &session{t: f.t, cmd: f.command(args...), done: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = both{&s.stdout, &s.said}, &s.said
+	var err error
+	s.stdin, err = s.cmd.StdinPipe()
+	require.NoError(f.t, err)
+	require.NoError(f.t, s.cmd.Start())
+	go func() {
+		defer close(s.done)
+		_ = s.cmd.Wait() // its state tells how it ended
+	}()
+	return s
+}
+
+// await returns when tofu has said the text since the last one awaited.
+func (s *session) await(text string) {
+	s.t.Helper()
+	for deadline, ended := time.Now().Add(patience), false; ; {
+		if at := strings.Index(s.said.String()[s.read:], text); at >= 0 {
+			s.read += at + len(text)
+			return
+		}
+		if ended || time.Now().After(deadline) {
+			s.fail("it did not say " + text)
+		}
+		select {
+		case <-s.done:
+			ended = true // and look once more
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
+}
+
+func (s *session) fail(why string) {
+	s.t.Helper()
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	require.FailNow(s.t, why, "tofu %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), &s.said)
+}
+
+// end closes tofu's input and gives its end.
+func (s *session) end() result {
+	s.t.Helper()
+	_ = s.stdin.Close()
 	select {
-	case err = <-done:
+	case <-s.done:
 	case <-time.After(patience):
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		require.FailNow(f.t, "tofu does not end", "tofu %s said:\n%s", strings.Join(args, " "), &said)
+		s.fail("it does not end")
 	}
-	var exit *exec.ExitError
-	if err != nil {
-		require.True(f.t, errors.As(err, &exit), "%v", err)
-	}
-	return result{code: cmd.ProcessState.ExitCode(), said: said.String(), stdout: stdout.String()}
+	return result{code: s.cmd.ProcessState.ExitCode(), said: s.said.String(), stdout: s.stdout.String()}
 }
 
 type both struct{ a, b *transcript }

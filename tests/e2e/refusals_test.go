@@ -148,6 +148,25 @@ func TestAnotherOrganizationIsNotThere(t *testing.T) {
 	}
 }
 
+func TestAMemberReadsAndDecidesNothing(t *testing.T) {
+	t.Parallel()
+	created := shared.holdfast("admin", "users", "create", "member", "--org", "demo", "--role", "member")
+	require.Equal(t, 0, created.code, created.said)
+	member := strings.TrimSpace(created.stdout)
+	w := lockedWorkspace(t)
+	require.Equal(t, http.StatusOK, shared.as(t, member, http.MethodGet, "/api/v2/workspaces/"+w, nil).status)
+	for path, body := range map[string]string{
+		"/api/v2/organizations/demo/workspaces":               `{"data":{"type":"workspaces","attributes":{"name":"of-a-member"}}}`,
+		"/api/v2/workspaces/" + w + "/actions/unlock":         "",
+		"/api/v2/workspaces/" + w + "/actions/force-unlock":   "",
+		"/api/v2/workspaces/" + w + "/vars":                   `{"data":{"type":"vars","attributes":{"key":"k","value":"v","category":"env"}}}`,
+		"/api/v2/workspaces/" + w + "/state-versions":         `{"data":{"type":"state-versions","attributes":{"serial":1,"lineage":"l","md5":"d41d8cd98f00b204e9800998ecf8427e"}}}`,
+		"/api/v2/workspaces/" + w + "/configuration-versions": `{"data":{"type":"configuration-versions","attributes":{}}}`,
+	} {
+		shared.as(t, member, http.MethodPost, path, strings.NewReader(body)).refusal(t, http.StatusForbidden)
+	}
+}
+
 // swapEnd gives another id of the same form.
 func swapEnd(id string) string {
 	last := "0"

@@ -12,7 +12,7 @@ die() {
 	exit 1
 }
 
-[ $# = 1 ] && [ -n "$1" ] || die "usage: build.sh DIR"
+if [ $# != 1 ] || [ -z "$1" ]; then die "usage: build.sh DIR"; fi
 mkdir -p -- "$1"
 mirror=$(CDPATH='' cd -- "$1" && pwd)
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

@@ -1,0 +1,15 @@
+// The pages in a real browser. A module of its own, so that the browser's driver never meets the server's dependencies.
+module github.com/holdfast-run/holdfast/tests/browser
+
+go 1.26
+
+require (
+	github.com/chromedp/cdproto v0.160.1
+	github.com/chromedp/chromedp v0.23.1
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-tfe"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRemoteBackendByName(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	f := d.folder(d.onRemote(`name = "one"`), something, `output "id" { value = terraform_data.a.output }`)
+	assert.Contains(t, f.ok("init"), `Successfully configured the backend "remote"!`)
+	assert.Contains(t, f.ok("plan"), "Plan: 1 to add, 0 to change, 0 to destroy.")
+	f.okTalk([]turn{{`Do you want to perform these actions in workspace "one"?`, "yes"}}, "apply")
+	assert.Equal(t, "a", f.output("id"))
+	assert.Equal(t, "terraform_data.a\n", f.ok("state", "list"))
+	assert.Equal(t, tfe.RunApplied, d.workspace("one").CurrentRun.Status)
+	f.fails([]string{"workspaces not supported"}, "workspace", "list")
+	f.fails([]string{"workspaces not supported"}, "workspace", "new", "x")
+
+	refused := f.talk([]turn{{`Do you really want to destroy all resources in workspace "one"?`, "no"}}, "destroy")
+	assert.Equal(t, 1, refused.code)
+	assert.Contains(t, refused.said, "Destroy discarded.")
+	f.ok("destroy", "-auto-approve")
+	assert.Empty(t, f.ok("state", "list"))
+	assert.False(t, d.workspace("one").Locked)
+}
+
+func TestRemoteBackendByPrefix(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, name := range []string{"app-one", "my-app-not"} {
+		d.newWorkspace(name, remote(t))
+	}
+	f := d.folder(d.onRemote(`prefix = "app-"`), value)
+	f.ok("init")
+	assert.Equal(t, "* one\n\n", f.ok("workspace", "list"), "the prefix and no other part")
+	assert.Contains(t, f.ok("workspace", "new", "two"), `Created and switched to workspace "two"!`)
+	f.ok("apply", "-auto-approve")
+	assert.Equal(t, tfe.RunApplied, d.workspace("app-two").CurrentRun.Status)
+	f.ok("workspace", "select", "one")
+	assert.Contains(t, f.ok("workspace", "delete", "two"), `Deleted workspace "two"!`)
+	assert.Equal(t, []string{"app-one", "my-app-not"}, d.workspaces())
+}
+
+func TestRemoteBackendWorksHere(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newWorkspace("here", tfe.WorkspaceCreateOptions{})
+	for name, f := range map[string]*folder{
+		"here":   d.folder(d.onRemote(`name = "here"`), something, value),
+		"forced": d.folder(d.onRemote(`name = "forced"`), something, value).with("TF_FORCE_LOCAL_BACKEND=1"),
+	} {
+		f.ok("init")
+		assert.Contains(t, f.ok("apply", "-auto-approve"), "Apply complete! Resources: 1 added")
+		assert.Equal(t, "terraform_data.a\n", f.ok("state", "list"))
+		w := d.workspace(name)
+		assert.Nil(t, w.CurrentRun, "no run was made")
+		assert.False(t, w.Locked)
+		assert.Contains(t, f.ok("destroy", "-auto-approve"), "Destroy complete! Resources: 1 destroyed.")
+	}
+}
+
+func (d *desk) remoteState(workspaces string) string {
+	return fmt.Sprintf(`
+		data "terraform_remote_state" "other" {
+		  backend = "remote"
+		  config = {
+		    hostname     = %q
+		    organization = %q
+		    workspaces   = { %s }
+		  }
+		}
+		output "seen" { value = data.terraform_remote_state.other.outputs.val }`, host(), d.organization, workspaces)
+}
+
+// Read by a command on this machine; a remote run has no right to another workspace.
+func TestRemoteState(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newWorkspace("source", tfe.WorkspaceCreateOptions{})
+	source := d.folder(d.inCloud(`name = "source"`), value)
+	source.ok("init")
+	source.ok("apply", "-auto-approve")
+	for _, block := range []string{local, d.inCloud(`name = "reader"`)} {
+		d.newWorkspace("reader", tfe.WorkspaceCreateOptions{})
+		f := d.folder(block, d.remoteState(`name = "source"`))
+		f.ok("init")
+		f.ok("apply", "-auto-approve")
+		assert.Equal(t, "source", f.output("seen"))
+		require.NoError(t, shared.api.Workspaces.Delete(ctx, d.organization, "reader"))
+	}
+	assert.False(t, d.workspace("source").Locked)
+}
+
+func TestRemoteBackendRefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	f := d.folder(d.onRemote(`name = "one"`), something, `variable "v" { default = 1 }`)
+	f.ok("init")
+	f.fails([]string{"Saving a generated plan is currently not supported"}, "plan", "-out", filepath.Join(f.dir, "saved"))
+	f.fails([]string{"Run variables are currently not supported"}, "plan", "-var", "v=2")
+	assert.Nil(t, d.workspace("one").CurrentRun)
+}
