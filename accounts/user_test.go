@@ -31,8 +31,14 @@ func TestCreateUserHoldsTheRules(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.Invalid))
 	assert.ErrorContains(t, err, "has already been taken")
 	for _, n := range []accounts.NewUser{
-		{Username: ""}, {Username: "a b"}, {Username: "a\x00"}, {Username: strings.Repeat("a", 61)},
-		{Username: "eve", Email: "nobody"}, {Username: "eve", Email: "@x"}, {Username: "eve", Email: "a b@c"}, {Username: "eve", Email: "a@\x00"},
+		{Username: ""},
+		{Username: "a b"},
+		{Username: "a\x00"},
+		{Username: strings.Repeat("a", 61)},
+		{Username: "eve", Email: "nobody"},
+		{Username: "eve", Email: "@x"},
+		{Username: "eve", Email: "a b@c"},
+		{Username: "eve", Email: "a@\x00"},
 	} {
 		_, err = w.CreateUser(ctx, asAdmin, n)
 		assert.Truef(t, fault.Is(err, fault.Invalid), "%q: %v", n, err)

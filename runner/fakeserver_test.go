@@ -44,6 +44,8 @@ type fakeServer struct {
 	inputs    map[string][]byte
 	artifacts map[string][]byte
 	log       []byte
+	events    []byte // the log of StreamJSON
+	jsonLog   bool   // accept said that there would be one
 	logPosts  int
 	calls     []string // method and path, in order, without status polls
 	sandbox   string
@@ -97,7 +99,7 @@ func (f *fakeServer) next(phase string) {
 			f.inputs[kind] = b
 		}
 	}
-	f.artifacts, f.log, f.done, f.offered, f.calls = map[string][]byte{}, nil, nil, false, nil
+	f.artifacts, f.log, f.events, f.done, f.offered, f.calls = map[string][]byte{}, nil, nil, nil, false, nil
 	f.ended = make(chan struct{})
 }
 
@@ -154,7 +156,7 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 	case verb == "accept":
 		var accept wire.Accept
 		_ = json.Unmarshal(body, &accept)
-		f.sandbox = accept.SandboxID
+		f.sandbox, f.jsonLog = accept.SandboxID, accept.JSONLog
 		f.manifest.Inputs, f.manifest.Outputs = nil, nil
 		f.inputs[wire.KindVariables], _ = json.Marshal(f.variables)
 		for kind, content := range f.inputs {
@@ -164,7 +166,7 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 			})
 		}
 		if f.manifest.Phase == "plan" {
-			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON} {
+			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted} {
 				f.manifest.Outputs = append(f.manifest.Outputs, wire.Transfer{Kind: kind, Method: "proxy", URL: "/runner/v1/attempts/" + f.manifest.AttemptID + "/artifacts/" + kind})
 			}
 		}
@@ -183,17 +185,21 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 		w.WriteHeader(204)
 	case verb == "logs":
 		f.logPosts++
+		log := &f.log
+		if r.Header.Get(wire.HeaderLogStream) == wire.StreamJSON {
+			log = &f.events
+		}
 		offset, _ := strconv.Atoi(r.Header.Get(wire.HeaderOffset))
-		if digest := sha256.Sum256(body); r.Header.Get(wire.HeaderSHA256) != hex.EncodeToString(digest[:]) || offset > len(f.log) || len(body) > 64<<10 {
+		if digest := sha256.Sum256(body); r.Header.Get(wire.HeaderSHA256) != hex.EncodeToString(digest[:]) || offset > len(*log) || len(body) > 64<<10 {
 			problem(w, 422, "bad_chunk", "the chunk does not fit")
 			return
 		}
-		f.log = append(f.log[:offset], body...)
+		*log = append((*log)[:offset], body...)
 		select {
 		case f.logged <- struct{}{}:
 		default:
 		}
-		answer(w, 200, wire.LogPosition{Next: int64(len(f.log))})
+		answer(w, 200, wire.LogPosition{Next: int64(len(*log))})
 	case verb == "apply-start":
 		var start wire.ApplyStart
 		_ = json.Unmarshal(body, &start)
@@ -288,6 +294,12 @@ func (f *fakeServer) logText() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return string(f.log)
+}
+
+func (f *fakeServer) eventText() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return string(f.events)
 }
 
 // awaitLog waits until the shipped log contains text.

@@ -31,19 +31,31 @@ func (a *attempt) plan(done *wire.Done) error {
 		return tofuFailed("init", err)
 	}
 	a.log.Printf("")
-	changes, err := t.plan(a.manifest, a.sandbox.plan())
+	changes, err := t.plan(a.manifest, a.sandbox.plan(), a.sandbox.generated())
 	if err != nil {
+		if !errors.Is(err, errLost) {
+			done.GeneratedConfig = a.handOverGenerated(t)
+		}
 		return tofuFailed("plan", err)
 	}
-	plan, err := t.show(a.sandbox.plan(), a.sandbox.planJSON())
-	if err != nil {
+	if err := t.show(a.sandbox.plan(), a.sandbox.planJSON()); err != nil {
 		return tofuFailed("show", err)
 	}
 	if changes {
 		done.ExitCode = planChanges
 	}
-	done.Plan = summarize(plan, changes)
+	moved := make(chan error, 1)
+	go func() { moved <- a.handOverPlan() }()
+	digest, err := t.redactPlan(a.sandbox.planJSON(), a.sandbox.planRedacted())
+	if err == nil {
+		digest.summary.HasChanges = changes
+		done.Plan, done.GeneratedConfig = &digest.summary, digest.generatedConfig
+		err = a.upload(a.working, wire.KindPlanJSONRedacted, a.sandbox.planRedacted())
+	}
+	return errors.Join(err, <-moved)
+}
 
+func (a *attempt) handOverPlan() error {
 	if _, err := os.Lstat(a.sandbox.lockFile()); err == nil { // none when there are no providers but built-in ones
 		if err := a.upload(a.working, wire.KindLockFile, a.sandbox.lockFile()); err != nil {
 			return err
@@ -53,6 +65,22 @@ func (a *attempt) plan(done *wire.Done) error {
 		return err
 	}
 	return a.upload(a.working, wire.KindPlanJSON, a.sandbox.planJSON())
+}
+
+// handOverGenerated leaves, of a plan that failed, the configuration that tofu wrote,
+// where there is some: it is what the person behind the run needs to go on. Whatever
+// goes wrong here, the plan has failed for another reason.
+func (a *attempt) handOverGenerated(t *tofu) bool {
+	for _, file := range []string{a.sandbox.generated(), a.sandbox.plan()} {
+		if info, err := os.Lstat(file); err != nil || info.Size() == 0 {
+			return false
+		}
+	}
+	if t.show(a.sandbox.plan(), a.sandbox.planJSON()) != nil {
+		return false
+	}
+	digest, err := t.redactPlan(a.sandbox.planJSON(), a.sandbox.planRedacted())
+	return err == nil && digest.generatedConfig && a.upload(a.working, wire.KindPlanJSONRedacted, a.sandbox.planRedacted()) == nil
 }
 
 // apply does the apply phase. What tofu does between the answer of apply-start and
@@ -181,7 +209,7 @@ func (a *attempt) prepare() (*tofu, error) {
 		a.log.Printf("The environment variable %s is reserved and was left out.", name)
 	}
 	grace := time.Duration(a.manifest.InterruptSeconds) * time.Second
-	return newTofu(a.binary.path, a.sandbox.work, env, a.log, a.stop, grace)
+	return newTofu(a.binary.path, a.sandbox, env, a.log, a.stop, grace)
 }
 
 func (a *attempt) unpackConfiguration() error {

@@ -12,7 +12,7 @@ import (
 )
 
 func testSpool(t *testing.T, limit int64) *spool {
-	s, err := newSpool(filepath.Join(t.TempDir(), "log"), limit)
+	s, err := newSpool(filepath.Join(t.TempDir(), "log"), limit, anyBytes)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.file.Close() })
 	return s

@@ -129,10 +129,11 @@ func (t *tofu) schemas(read func(io.Reader) error) error {
 	if errors.Is(err, errLost) {
 		return err
 	}
-	if readErr := <-result; err == nil {
-		err = readErr
+	readErr := <-result
+	if err != nil {
+		return tofuFailed("providers schema", err)
 	}
-	return err
+	return readErr
 }
 
 // apply carries out the plan in the file. It takes the state's lock, which the

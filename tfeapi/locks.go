@@ -44,7 +44,8 @@ func (s *server) forceUnlockWorkspace(r *request) (answer, error) {
 	return s.workspaceAnswer(r, w, err)
 }
 
-func (s *server) deleteWorkspace(r *request) (answer, error)     { return s.removeWorkspace(r, false) }
+func (s *server) deleteWorkspace(r *request) (answer, error) { return s.removeWorkspace(r, false) }
+
 func (s *server) safeDeleteWorkspace(r *request) (answer, error) { return s.removeWorkspace(r, true) }
 
 func (s *server) removeWorkspace(r *request, safe bool) (answer, error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -95,6 +96,11 @@ func TestRemoteState(t *testing.T) {
 		assert.Equal(t, "source", f.output("seen"))
 		require.NoError(t, shared.api.Workspaces.Delete(ctx, d.organization, "reader"))
 	}
+	byPrefix := strings.Replace(d.remoteState(`prefix = "sour"`), `backend = "remote"`, "backend = \"remote\"\nworkspace = \"ce\"", 1)
+	f := d.folder(local, byPrefix)
+	f.ok("init")
+	f.ok("apply", "-auto-approve")
+	assert.Equal(t, "source", f.output("seen"))
 	assert.False(t, d.workspace("source").Locked)
 }
 
@@ -106,4 +112,32 @@ func TestRemoteBackendRefusesWhatItCannotDo(t *testing.T) {
 	f.fails([]string{"Saving a generated plan is currently not supported"}, "plan", "-out", filepath.Join(f.dir, "saved"))
 	f.fails([]string{"Run variables are currently not supported"}, "plan", "-var", "v=2")
 	assert.Nil(t, d.workspace("one").CurrentRun)
+}
+
+// The remote backend compares only the first two numbers of a version.
+func TestRemoteBackendComparesVersions(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	w := d.newWorkspace("one", remote(t)) // with local execution nothing is compared
+	f := d.folder(d.onRemote(`name = "one"`), something)
+	f.ok("init")
+	f.ok("apply", "-auto-approve")
+	for version, refused := range map[string]bool{"1.12.0": false, "1.12.6-dev": false, "latest": false, "1.11.5": true, "1.13.0": true} {
+		_, err := shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: &version})
+		require.NoError(t, err)
+		r := f.tofu("taint", "terraform_data.a")
+		if refused {
+			assert.Equal(t, 1, r.code, "%s: %s", version, r.said)
+			assert.Contains(t, flat(r.said), "version mismatch", version)
+		} else {
+			assert.Equal(t, 0, r.code, "%s: %s", version, r.said)
+		}
+	}
+	_, err := shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: tfe.String("1.11.5")})
+	require.NoError(t, err)
+	f.ok("state", "rm", "-ignore-remote-version", "terraform_data.a")
+	for _, constraint := range []string{"~> 1.12.0", "", ">= 1.10"} {
+		_, err := shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: &constraint})
+		assert.ErrorContains(t, err, "Terraform version must be latest or one exact version", "this backend could not read it")
+	}
 }
