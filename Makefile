@@ -33,9 +33,8 @@ browser: build postgres chromium ## the pages and tofu login in a real browser, 
 check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@scripts/check.sh
 
-bench: go postgres ## how fast bytes are sealed and stored
-	@echo "How fast a payload of 16 MB is sealed and opened (envelope), and stored and read back (artifacts):"
-	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -run '^$$' -bench . -benchmem ./envelope ./artifacts
+bench: build postgres ## the speed of everything in one table (about six minutes); parts of it: make bench ONLY=state,rate; a whole minute's apply: BENCH_LONG=1
+	@ONLY="$(ONLY)" BENCH_LONG="$(BENCH_LONG)" scripts/bench.sh
 
 # What the targets above stand on; each installs what it can and says what to do where it cannot.
 

@@ -18,14 +18,16 @@ const (
 	KindLockFile      Kind = "lock-file"     // .terraform.lock.hcl as init produced it
 	KindPlan          Kind = "plan"          // the binary plan file
 	KindPlanJSON      Kind = "plan-json"
-	KindState         Kind = "state" // byte for byte what the client sent
-	KindStateJSON     Kind = "state-json"
-	KindLog           Kind = "log"
+	// KindPlanJSONRedacted is what clients draw a plan from: no sensitive values, the schemas with it.
+	KindPlanJSONRedacted Kind = "plan-json-redacted"
+	KindState            Kind = "state" // byte for byte what the client sent
+	KindStateJSON        Kind = "state-json"
+	KindLog              Kind = "log"
 )
 
 func (k Kind) known() bool {
 	switch k {
-	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindState, KindStateJSON, KindLog:
+	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog:
 		return true
 	}
 	return false

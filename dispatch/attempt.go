@@ -64,8 +64,11 @@ type Attempt struct {
 	ExitCode            *int
 	Outcome             string
 	DoneDigest          string
-	LogSize             int64
+	LogSize             int64 // of the human log
 	LogObjectID         ids.Object
+	JSONLog             bool       `db:"json_log"` // it has a log of events, too; fixed by accept
+	JSONLogSize         int64      `db:"json_log_size"`
+	JSONLogObjectID     ids.Object `db:"json_log_object_id"`
 	CreatedAt           time.Time
 	FinishedAt          *time.Time
 }
@@ -227,19 +230,26 @@ func Deregister(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup,
 	return err
 }
 
+// Acceptance is what a runner says when it accepts an attempt.
+type Acceptance struct {
+	Runner  ids.Runner
+	Sandbox string // where it will execute
+	JSONLog bool   // it will send a log of events beside the human one
+}
+
 // Accept opens the session of an assigned attempt in a sandbox (RP-08, RP-09). The
 // caller holds the attempt's row.
 // Errors: Conflict "runner_not_ready", "assignment_expired", "assignment_lost".
-func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a Attempt, runner ids.Runner, sandbox string, authority time.Duration) error {
-	if a.RunnerID != runner || a.GroupID != group.ID || a.Status != Assigned {
+func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a Attempt, by Acceptance, authority time.Duration) error {
+	if a.RunnerID != by.Runner || a.GroupID != group.ID || a.Status != Assigned {
 		return fault.New(fault.Conflict, "assignment_lost", "Attempt %s is not assigned to this runner any more; poll again.", a.ID)
 	}
-	status, err := postgres.Value[string](ctx, tx, Queries.Get("RunnerStatus"), postgres.Args{"id": runner, "group_id": group.ID})
+	status, err := postgres.Value[string](ctx, tx, Queries.Get("RunnerStatus"), postgres.Args{"id": by.Runner, "group_id": group.ID})
 	if err != nil && !postgres.NoRow(err) {
 		return fmt.Errorf("read the runner: %w", err)
 	}
 	if status != "ready" { // also when it has deregistered
-		return fault.New(fault.Conflict, "runner_not_ready", "Runner %s must say that it is ready before it accepts.", runner)
+		return fault.New(fault.Conflict, "runner_not_ready", "Runner %s must say that it is ready before it accepts.", by.Runner)
 	}
 	open, err := postgres.Value[bool](ctx, tx, Queries.Get("AssignmentOpen"), postgres.Args{"id": a.ID})
 	if err != nil {
@@ -249,7 +259,7 @@ func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a A
 		return fault.New(fault.Conflict, "assignment_expired", "The assignment of %s has expired; poll again.", a.ID)
 	}
 	_, err = postgres.Value[time.Time](ctx, tx, Queries.Get("Accept"), postgres.Args{
-		"id": a.ID, "runner_id": runner, "sandbox_id": sandbox, "authority_seconds": authority.Seconds(),
+		"id": a.ID, "runner_id": by.Runner, "sandbox_id": by.Sandbox, "json_log": by.JSONLog, "authority_seconds": authority.Seconds(),
 	})
 	if err != nil {
 		return fmt.Errorf("accept %s: %w", a.ID, err)

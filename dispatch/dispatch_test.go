@@ -145,7 +145,7 @@ func (w world) claim() (a dispatch.Attempt, found bool) {
 
 func (w world) accept(a dispatch.Attempt) error {
 	return w.tx(func(tx postgres.Tx) error {
-		return dispatch.Accept(ctx, tx, w.group, a, w.runner, "box", time.Hour)
+		return dispatch.Accept(ctx, tx, w.group, a, dispatch.Acceptance{Runner: w.runner, Sandbox: "box", JSONLog: true}, time.Hour)
 	})
 }
 

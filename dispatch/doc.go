@@ -4,7 +4,8 @@
 // log_chunks. Words: attempt (one execution of one phase of a run), group and runner
 // (who executes), assignment (an offer that expires), session (from accept to done;
 // its token is derived from attempt, sandbox and expiry, and stands nowhere),
-// artifact (what an attempt hands over), chunk (a piece of log).
+// artifact (what an attempt hands over), stream (one of the two logs of an attempt:
+// text for people, and events), chunk (a piece of log).
 // Invariants: an attempt is offered to one runner only and never again after it
 // expired (G-46); credentials exist from accept on (AU-21); a session's token dies
 // with its attempt, at the latest at the persisted end of its authority (AU-20); an

@@ -18,32 +18,72 @@ import (
 // MaxChunk is the largest piece of log that is taken at once, in bytes.
 const MaxChunk = 256 << 10
 
-func chunkLabel(id ids.Attempt, start int64) string {
+// Stream is one of the logs of an attempt.
+type Stream string
+
+// The streams.
+const (
+	Human Stream = "human" // what tofu prints for people
+	JSON  Stream = "json"  // its events, for clients that draw them; not every attempt has it
+)
+
+func chunkLabel(id ids.Attempt, stream Stream, start int64) string {
+	if stream == JSON {
+		return fmt.Sprintf("log-json/%s/%d", id, start)
+	}
 	return fmt.Sprintf("log/%s/%d", id, start)
 }
 
-// AppendLog stores the piece of log that begins at byte start and gives the offset
+// Size is how many bytes of a log the server has.
+func (a Attempt) Size(stream Stream) int64 {
+	if stream == JSON {
+		return a.JSONLogSize
+	}
+	return a.LogSize
+}
+
+// folded is the object a log has become; empty as long as it has not.
+func (a Attempt) folded(stream Stream) ids.Object {
+	if stream == JSON {
+		return a.JSONLogObjectID
+	}
+	return a.LogObjectID
+}
+
+// ofStream chooses between the statements for the two columns.
+func ofStream(stream Stream, human, json string) string {
+	if stream == JSON {
+		return json
+	}
+	return human
+}
+
+// AppendLog stores the piece of one of the logs that begins at byte start and gives the offset
 // of the next. A piece the server has already is answered alike; one that does not
 // join on is a Conflict "log_offset" naming the offset to go on from. A piece over
 // MaxChunk is TooLarge "chunk_too_large", and over limit bytes in all it is
 // "log_too_large": the runner cuts its log before. The caller holds the attempt's row.
-func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, start int64, data []byte, limit int64) (next int64, err error) {
+func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, start int64, data []byte, limit int64) (next int64, err error) {
+	if stream == JSON && !a.JSONLog {
+		return 0, fault.New(fault.Invalid, "no_json_log", "The runner accepted this attempt without a log of events, so none is taken.")
+	}
 	if len(data) > MaxChunk {
 		return 0, fault.New(fault.TooLarge, "chunk_too_large", "At most %d bytes of log are taken at once; send smaller pieces.", MaxChunk)
 	}
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
-	if start < a.LogSize {
-		had, err := postgres.Value[string](ctx, tx, Queries.Get("ChunkDigest"), postgres.Args{"attempt_id": a.ID, "start_at": start, "size": len(data)})
+	size := a.Size(stream)
+	if start < size {
+		had, err := postgres.Value[string](ctx, tx, Queries.Get("ChunkDigest"), postgres.Args{"attempt_id": a.ID, "stream": stream, "start_at": start, "size": len(data)})
 		if err == nil && had == digest {
-			return a.LogSize, nil
+			return size, nil
 		}
 		if err != nil && !postgres.NoRow(err) {
 			return 0, err
 		}
 	}
-	if start != a.LogSize || a.Status != Running {
-		return a.LogSize, fault.New(fault.Conflict, "log_offset", "The server has %d bytes of this log; go on from there.", a.LogSize)
+	if start != size || a.Status != Running {
+		return size, fault.New(fault.Conflict, "log_offset", "The server has %d bytes of this log; go on from there.", size)
 	}
 	if len(data) == 0 {
 		return start, nil
@@ -52,11 +92,11 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, star
 	if next > limit {
 		return 0, fault.New(fault.TooLarge, "log_too_large", "A log may have at most %d bytes; keep its head and its tail.", limit)
 	}
-	sealed, err := s.objects.SealValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, start), clean(data))
+	sealed, err := s.objects.SealValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, stream, start), clean(data))
 	if err != nil {
 		return 0, err
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("AdvanceLog"), postgres.Args{"id": a.ID, "start_at": start, "next": next})
+	n, err := postgres.Exec(ctx, tx, Queries.Get(ofStream(stream, "AdvanceLog", "AdvanceJSONLog")), postgres.Args{"id": a.ID, "start_at": start, "next": next})
 	if err != nil {
 		return 0, fmt.Errorf("advance the log of %s: %w", a.ID, err)
 	}
@@ -64,7 +104,7 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, star
 		return 0, fmt.Errorf("advance the log of %s: it has moved", a.ID) // its row was not locked
 	}
 	_, err = postgres.Exec(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
-		"attempt_id": a.ID, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
+		"attempt_id": a.ID, "stream": stream, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
 	})
 	return next, err
 }
@@ -75,26 +115,26 @@ func clean(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte{0x03}, []byte{' '})
 }
 
-// ReadLog gives at most limit bytes of the log from offset; nothing past its end.
-func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, offset, limit int64) ([]byte, error) {
-	if offset >= a.LogSize || limit <= 0 {
+// ReadLog gives at most limit bytes of one of the logs from offset; nothing past its end.
+func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, offset, limit int64) ([]byte, error) {
+	if offset >= a.Size(stream) || limit <= 0 {
 		return nil, nil
 	}
-	end := min(offset+limit, a.LogSize)
-	if a.LogObjectID != "" {
-		return s.readFolded(ctx, a, offset, end)
+	end := min(offset+limit, a.Size(stream))
+	if object := a.folded(stream); object != "" {
+		return s.readFolded(ctx, a, object, offset, end)
 	}
 	rows, err := postgres.All[struct {
 		StartAt int64
 		Size    int64
 		Sealed  []byte
-	}](ctx, tx, Queries.Get("Chunks"), postgres.Args{"attempt_id": a.ID, "from_byte": offset, "to_byte": end})
+	}](ctx, tx, Queries.Get("Chunks"), postgres.Args{"attempt_id": a.ID, "stream": stream, "from_byte": offset, "to_byte": end})
 	if err != nil {
 		return nil, err
 	}
 	var out []byte
 	for _, r := range rows {
-		plain, err := s.objects.OpenValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, r.StartAt), r.Sealed)
+		plain, err := s.objects.OpenValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, stream, r.StartAt), r.Sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +144,8 @@ func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, offset
 	return out, nil
 }
 
-func (s *Service) readFolded(ctx context.Context, a Attempt, offset, end int64) ([]byte, error) {
-	body, _, err := s.objects.Open(ctx, a.OrganizationID, a.LogObjectID)
+func (s *Service) readFolded(ctx context.Context, a Attempt, object ids.Object, offset, end int64) ([]byte, error) {
+	body, _, err := s.objects.Open(ctx, a.OrganizationID, object)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +160,8 @@ func (s *Service) readFolded(ctx context.Context, a Attempt, offset, end int64) 
 	return out, nil
 }
 
-// Fold turns the chunks of ended attempts into one sealed object each, at most
-// batch of them, and gives how many it folded. It may be repeated at any time. A log
+// Fold turns the chunks of the logs of ended attempts into one sealed object each, for
+// at most batch attempts, and gives how many of these it folded. It may be repeated at any time. A log
 // that cannot be folded does not keep the others from it; the error tells of all.
 func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
 	var list []Attempt
@@ -144,8 +184,8 @@ func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
 	}
 	var failed []error
 	for _, a := range list {
-		if err := s.fold(ctx, a); err != nil {
-			failed = append(failed, fmt.Errorf("fold the log of %s: %w", a.ID, err))
+		if err := errors.Join(s.fold(ctx, a, Human), s.fold(ctx, a, JSON)); err != nil {
+			failed = append(failed, fmt.Errorf("fold the logs of %s: %w", a.ID, err))
 			continue
 		}
 		folded++
@@ -153,39 +193,43 @@ func (s *Service) Fold(ctx context.Context, batch int) (folded int, err error) {
 	return folded, errors.Join(failed...)
 }
 
-func (s *Service) fold(ctx context.Context, a Attempt) error {
-	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: a.OrganizationID, Workspace: a.WorkspaceID, Kind: artifacts.KindLog, Run: a.RunID}, &chunkReader{ctx: ctx, s: s, a: a}, 0)
+func (s *Service) fold(ctx context.Context, a Attempt, stream Stream) error {
+	if a.Size(stream) == 0 || a.folded(stream) != "" {
+		return nil
+	}
+	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: a.OrganizationID, Workspace: a.WorkspaceID, Kind: artifacts.KindLog, Run: a.RunID}, &chunkReader{ctx: ctx, s: s, a: a, stream: stream}, 0)
 	if err != nil {
 		return err
 	}
 	return postgres.InTx(ctx, s.db, "dispatch.fold", func(tx postgres.Tx) error {
-		n, err := postgres.Exec(ctx, tx, Queries.Get("Fold"), postgres.Args{"id": a.ID, "object_id": object.ID})
+		n, err := postgres.Exec(ctx, tx, Queries.Get(ofStream(stream, "Fold", "FoldJSON")), postgres.Args{"id": a.ID, "object_id": object.ID})
 		if err != nil {
 			return err
 		}
 		if n == 0 { // another server folded it meanwhile
 			return s.objects.Discard(ctx, tx, a.OrganizationID, object.ID)
 		}
-		_, err = postgres.Exec(ctx, tx, Queries.Get("DeleteChunks"), postgres.Args{"attempt_id": a.ID})
+		_, err = postgres.Exec(ctx, tx, Queries.Get("DeleteChunks"), postgres.Args{"attempt_id": a.ID, "stream": stream})
 		return err
 	})
 }
 
 // chunkReader reads the stored chunks in order, a bounded piece at a time.
 type chunkReader struct {
-	ctx context.Context
-	s   *Service
-	a   Attempt
-	at  int64
+	ctx    context.Context
+	s      *Service
+	a      Attempt
+	stream Stream
+	at     int64
 }
 
 func (r *chunkReader) Read(p []byte) (int, error) {
-	if r.at >= r.a.LogSize {
+	if r.at >= r.a.Size(r.stream) {
 		return 0, io.EOF
 	}
 	var data []byte
 	err := postgres.InSnapshot(r.ctx, r.s.db, "dispatch.read-log", func(tx postgres.Tx) (err error) {
-		data, err = r.s.ReadLog(r.ctx, tx, r.a, r.at, int64(len(p)))
+		data, err = r.s.ReadLog(r.ctx, tx, r.a, r.stream, r.at, int64(len(p)))
 		return err
 	})
 	if err == nil && len(data) == 0 {

@@ -23,7 +23,7 @@ func (w world) appendLog(id ids.Attempt, start int64, data string, limit int64) 
 		if err != nil {
 			return err
 		}
-		next, err = w.AppendLog(ctx, tx, a, start, []byte(data), limit)
+		next, err = w.AppendLog(ctx, tx, a, dispatch.Human, start, []byte(data), limit)
 		return err
 	})
 	return next, err
@@ -43,7 +43,7 @@ func (w world) readLog(id ids.Attempt, offset, limit int64) (text string) {
 		if err != nil {
 			return err
 		}
-		data, err := w.ReadLog(ctx, tx, a, offset, limit)
+		data, err := w.ReadLog(ctx, tx, a, dispatch.Human, offset, limit)
 		text = string(data)
 		return err
 	})
@@ -194,4 +194,59 @@ func TestTwoServersFoldOneLog(t *testing.T) {
 		assert.Equal(t, 1, n)
 		return err
 	})
+}
+
+// TestTheTwoLogsOfAnAttemptAreApart: each has offsets, chunks and an object of its own.
+func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
+	w := newWorld(t)
+	a := w.running(authz.Plan)
+	w.mustAppend(a.ID, 0, "text")
+	appendEvents := func(start int64, data string) (next int64, err error) {
+		err = w.tx(func(tx postgres.Tx) error {
+			a, err := dispatch.Lock(ctx, tx, a.ID)
+			if err != nil {
+				return err
+			}
+			next, err = w.AppendLog(ctx, tx, a, dispatch.JSON, start, []byte(data), 10)
+			return err
+		})
+		return next, err
+	}
+	events := func() (text string) {
+		w.do(func(tx postgres.Tx) error {
+			a, err := dispatch.Get(ctx, tx, a.ID)
+			if err != nil {
+				return err
+			}
+			data, err := w.ReadLog(ctx, tx, a, dispatch.JSON, 0, 100)
+			text = string(data)
+			return err
+		})
+		return text
+	}
+	next, err := appendEvents(0, "{}\n")
+	require.NoError(t, err)
+	assert.Equal(t, int64(3), next)
+	next, err = appendEvents(0, "{}\n")
+	require.NoError(t, err, "a piece the server has already")
+	assert.Equal(t, int64(3), next)
+	_, err = appendEvents(0, "text")
+	wantFault(t, err, fault.Conflict, "log_offset")
+	_, err = appendEvents(3, "12345678")
+	wantFault(t, err, fault.TooLarge, "log_too_large")
+	assert.Equal(t, "{}\n", events())
+	assert.Equal(t, "text", w.readLog(a.ID, 0, 100))
+
+	w.finish(w.get(a.ID))
+	n, err := w.Fold(ctx, 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	n, err = w.Fold(ctx, 10)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	folded := w.get(a.ID)
+	assert.NotEmpty(t, folded.JSONLogObjectID)
+	assert.NotEqual(t, folded.LogObjectID, folded.JSONLogObjectID)
+	assert.Equal(t, "{}\n", events())
+	assert.Equal(t, "text", w.readLog(a.ID, 0, 100))
 }

@@ -2,7 +2,7 @@
 a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.fence_epoch, coalesce(a.runner_id, '') as runner_id, coalesce(a.group_id, '') as group_id,
     a.assignment_expires_at, a.accepted_at, a.sandbox_id, a.token_expires_at, a.manifest, a.manifest_digest, a.heartbeat_at, a.stop_requested_at,
     a.apply_started_at, a.tofu_version, coalesce(a.state_confirmed_id, '') as state_confirmed_id, a.exit_code, a.outcome, a.done_digest, a.log_size,
-    coalesce(a.log_object_id, '') as log_object_id, a.created_at, a.finished_at
+    coalesce(a.log_object_id, '') as log_object_id, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
 
 -- name: Create
 insert into attempts (id, organization_id, workspace_id, run_id, phase, fence_epoch, tofu_version, speculative)
@@ -73,7 +73,7 @@ delete from runners where id = @id and group_id = @group_id;
 
 -- name: Accept
 update attempts
-   set status = 'running', accepted_at = clock_timestamp(), heartbeat_at = clock_timestamp(), sandbox_id = @sandbox_id,
+   set status = 'running', accepted_at = clock_timestamp(), heartbeat_at = clock_timestamp(), sandbox_id = @sandbox_id, json_log = @json_log,
        token_expires_at = date_trunc('second', clock_timestamp()) + make_interval(secs => @authority_seconds::double precision)
  where id = @id and status = 'assigned' and runner_id = @runner_id
 returning token_expires_at;
@@ -118,27 +118,34 @@ select kind, object_id, sha256 from attempt_artifacts where attempt_id = @attemp
 -- name: AdvanceLog
 update attempts set log_size = @next, heartbeat_at = clock_timestamp() where id = @id and status = 'running' and log_size = @start_at;
 
+-- name: AdvanceJSONLog
+update attempts set json_log_size = @next, heartbeat_at = clock_timestamp() where id = @id and status = 'running' and json_log and json_log_size = @start_at;
+
 -- name: InsertChunk
-insert into log_chunks (attempt_id, start_at, size, sha256, sealed) values (@attempt_id, @start_at, @size, @sha256, @sealed);
+insert into log_chunks (attempt_id, stream, start_at, size, sha256, sealed) values (@attempt_id, @stream, @start_at, @size, @sha256, @sealed);
 
 -- name: Chunks
 select start_at, size, sealed from log_chunks
- where attempt_id = @attempt_id and start_at + size > @from_byte and start_at < @to_byte
+ where attempt_id = @attempt_id and stream = @stream and start_at + size > @from_byte and start_at < @to_byte
  order by start_at;
 
 -- name: ChunkDigest
-select sha256 from log_chunks where attempt_id = @attempt_id and start_at = @start_at and size = @size;
+select sha256 from log_chunks where attempt_id = @attempt_id and stream = @stream and start_at = @start_at and size = @size;
 
 -- name: Unfolded
 select a.id from attempts a
- where a.status in ('finished', 'lost', 'canceled') and a.log_object_id is null and a.log_size > 0
+ where a.status in ('finished', 'lost', 'canceled')
+   and ((a.log_object_id is null and a.log_size > 0) or (a.json_log_object_id is null and a.json_log_size > 0))
  order by a.finished_at limit @limit;
 
 -- name: Fold
 update attempts set log_object_id = @object_id where id = @id and log_object_id is null and status in ('finished', 'lost', 'canceled');
 
+-- name: FoldJSON
+update attempts set json_log_object_id = @object_id where id = @id and json_log_object_id is null and status in ('finished', 'lost', 'canceled');
+
 -- name: DeleteChunks
-delete from log_chunks where attempt_id = @attempt_id;
+delete from log_chunks where attempt_id = @attempt_id and stream = @stream;
 
 -- name: ExpiredAssignments
 select id from attempts where status = 'assigned' and assignment_expires_at <= clock_timestamp() order by assignment_expires_at limit @limit;

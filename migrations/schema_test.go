@@ -100,6 +100,7 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23503", "runs_organization_id_configuration_object_id_fkey", "update runs set configuration_object_id = 'obj-b' where id = 'run-a'"},
 	{"23503", "runs_organization_id_plan_object_id_fkey", "update runs set plan_object_id = 'obj-b' where id = 'run-a'"},
 	{"23503", "runs_organization_id_plan_json_object_id_fkey", "update runs set plan_json_object_id = 'obj-b' where id = 'run-a'"},
+	{"23503", "runs_organization_id_plan_json_redacted_object_id_fkey", "update runs set plan_json_redacted_object_id = 'obj-b' where id = 'run-a'"},
 	{"23503", "runs_organization_id_lock_file_object_id_fkey", "update runs set lock_file_object_id = 'obj-b' where id = 'run-a'"},
 	{"23503", "runs_workspace_id_predecessor_version_id_fkey", "update runs set predecessor_version_id = 'sv-b' where id = 'run-a'"},
 	{"23503", "runs_workspace_id_resulting_version_id_fkey", "update runs set resulting_version_id = 'sv-b' where id = 'run-a'"},
@@ -135,6 +136,9 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23503", "attempts_organization_id_workspace_id_fkey", "update attempts set workspace_id = 'ws-b'"},
 	{"23503", "attempts_workspace_id_state_confirmed_id_fkey", "update attempts set state_confirmed_id = 'sv-b'"},
 	{"23503", "attempts_organization_id_log_object_id_fkey", "update attempts set log_object_id = 'obj-b'"},
+	{"23514", "attempts_json_log", "update attempts set json_log_size = 1"},
+	{"23503", "attempts_organization_id_json_log_object_id_fkey", "update attempts set json_log_object_id = 'obj-b'"},
+	{"23514", "log_chunks_stream", "insert into log_chunks (attempt_id, stream, start_at, size, sha256, sealed) values ('att-a', 'noise', 0, 1, '', '')"},
 	{"23503", "attempt_artifacts_organization_id_attempt_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-b', 'plan', 'obj-b', '')"},
 	{"23503", "attempt_artifacts_organization_id_object_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-a', 'plan', 'obj-b', '')"},
 }

@@ -103,6 +103,8 @@ func TestRelease(t *testing.T) {
 	held := w.fence()
 	require.True(t, held.RecoveryHeld)
 	require.Nil(t, w.get(waits).AdmittedAt)
+	const attempts = "select id || ' ' || status || ' ' || xmin from attempts where run_id = @run order by id"
+	ended := values[string](w, attempts, postgres.Args{"run": run})
 
 	_, err := w.Release(ctx, system, run, "  the bucket is there; I looked  ")
 	require.NoError(t, err)
@@ -114,6 +116,7 @@ func TestRelease(t *testing.T) {
 	last := d.History[len(d.History)-1]
 	assert.Equal(t, []any{runs.ApplyFailed, runs.NeedsRecovery}, []any{last.FromStatus, last.ToStatus})
 	assert.Equal(t, now.ID, w.current(), "the current state stays what it is")
+	assert.Equal(t, ended, values[string](w, attempts, postgres.Args{"run": run}), "nothing is applied again (RC-59)")
 
 	t.Log("one transaction does it all")
 	type entry struct{ Xmin, Action, Actor, Reason, Details string }

@@ -139,7 +139,7 @@ func (w *world) take(run ids.Run) *executor {
 	require.Equal(w, run, a.RunID)
 	require.NoError(w, w.runs.Ready(ctx, w.group, runner))
 	e := &executor{world: w, Attempt: a}
-	e.session, err = w.runs.Accept(ctx, w.group, a.ID, runner, sandbox, func(runs.Facts) ([]byte, error) { return []byte("{}"), nil })
+	e.session, err = w.runs.Accept(ctx, w.group, a.ID, dispatch.Acceptance{Runner: runner, Sandbox: sandbox}, func(runs.Facts) ([]byte, error) { return []byte("{}"), nil })
 	require.NoError(w, err)
 	e.actor, err = w.disp.Authenticate(ctx, e.session.Token)
 	require.NoError(w, err)

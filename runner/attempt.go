@@ -17,18 +17,18 @@ import (
 
 // attempt is the execution of one phase of one run.
 type attempt struct {
-	id       string
-	server   *server
-	session  wire.Session
-	manifest wire.Manifest
-	sandbox  sandbox
-	folder   folder
-	binary   binary
-	host     string
-	mirror   string
-	caFile   string
-	log      *logs
-	stop     *stopper
+	id        string
+	server    *server
+	session   wire.Session
+	manifest  wire.Manifest
+	sandbox   sandbox
+	folder    folder
+	binary    binary
+	host      string
+	providers providerSources
+	caFile    string
+	log       *logs
+	stop      *stopper
 
 	// end is the context of all calls: it outlives a stop, and ends with the authority
 	// of the attempt. working ends with a stop, too.
@@ -102,7 +102,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 	}
 	a := &attempt{
 		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
-		host: r.host, mirror: r.cfg.ProviderMirror, caFile: r.cfg.CAFile, stop: newStopper(),
+		host: r.host, providers: r.providers, caFile: r.cfg.CAFile, stop: newStopper(),
 	}
 	lifetime, err := a.takeOver(r.cfg.Token, work)
 	if err != nil {

@@ -200,7 +200,7 @@ func TestCLIConfig(t *testing.T) {
 	t.Parallel()
 	box, err := newSandbox(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, box.writeCLIConfig("localhost:8443", "https://localhost:8443", attemptToken, `/mirror with "quotes" [and] *`))
+	require.NoError(t, box.writeCLIConfig("localhost:8443", "https://localhost:8443", attemptToken, providerSources{folder: `/mirror with "quotes" [and] *`}))
 	text, err := os.ReadFile(box.cliConfig())
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `path = "/mirror with \"quotes\" [and] *"`)

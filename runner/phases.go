@@ -198,7 +198,7 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err := a.sandbox.writeOverride(a.host, a.manifest); err != nil {
 		return nil, err
 	}
-	if err := a.sandbox.writeCLIConfig(a.host, a.server.address, a.session.Token, a.mirror); err != nil {
+	if err := a.sandbox.writeCLIConfig(a.host, a.server.address, a.session.Token, a.providers); err != nil {
 		return nil, err
 	}
 	env, dropped, err := a.environment(os.LookupEnv, variables.Environment)

@@ -88,13 +88,14 @@ func (r redaction) pair(place string, before, after, beforeMarks, afterMarks, un
 		b, a, u := r.pair(place+"."+name, beforeMap[name], afterMap[name], beforeEach[name], afterEach[name], unknownEach[name])
 		replace(beforeMap, name, b)
 		replace(afterMap, name, a)
-		if u != nil && unknownEach == nil && u != false {
+		if _, was := unknownEach[name]; !was && (u == nil || u == false) {
+			continue
+		}
+		if unknownEach == nil {
 			unknownEach = map[string]any{}
 			unknown = unknownEach
 		}
-		if unknownEach != nil && u != nil {
-			unknownEach[name] = u
-		}
+		unknownEach[name] = u
 	}
 	return before, after, unknown
 }

@@ -26,6 +26,7 @@ type Config struct {
 	Dir            string // the runner's own folder; one runner a folder
 	TofuPath       string // the tofu binary
 	ProviderMirror string // a filesystem mirror that tofu looks into before the registries; "" is none
+	NetworkMirror  string // an https address that tofu asks in place of the registries; "" is none
 	Name           string // shown to people
 	CAFile         string // certificates that the runner and tofu trust, instead of the system's; "" is the system's
 
@@ -41,12 +42,13 @@ const (
 
 // runner is a running runner.
 type runner struct {
-	cfg    Config
-	host   string // host:port of the server, the name that tofu knows it by
-	server *server
-	tofu   binary
-	dir    folder
-	id     string // given by the server with the first assignment
+	cfg       Config
+	host      string // host:port of the server, the name that tofu knows it by
+	server    *server
+	tofu      binary
+	providers providerSources
+	dir       folder
+	id        string // given by the server with the first assignment
 }
 
 // Run takes and executes attempts, one at a time, until ctx ends; an attempt that is
@@ -81,15 +83,13 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 		return nil, err
 	}
 	cfg.Address = strings.TrimSuffix(cfg.Address, "/")
-	if strings.Contains(cfg.ProviderMirror, "${") {
-		return nil, fault.New(fault.Invalid, "bad_mirror", "The provider mirror's path must not contain \"${\": tofu would take it for an expression.")
+	providers, err := newProviderSources(cfg.ProviderMirror, cfg.NetworkMirror)
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range []*string{&cfg.Dir, &cfg.TofuPath, &cfg.ProviderMirror, &cfg.CAFile} {
-		// tofu runs in another folder, where a relative path would be another file.
-		if *path != "" {
-			if *path, err = filepath.Abs(*path); err != nil {
-				return nil, err
-			}
+	for _, path := range []*string{&cfg.Dir, &cfg.TofuPath, &cfg.CAFile} {
+		if *path, err = absolute(*path); err != nil {
+			return nil, err
 		}
 	}
 	srv, err := newServer(cfg.Address, cfg.CAFile)
@@ -104,7 +104,16 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, dir: dir}, nil
+	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, dir: dir}, nil
+}
+
+// absolute gives the same path for tofu, which runs in another folder, where a relative
+// one would be another file. No path stays none.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
 }
 
 // poll waits for work. No work and an end of ctx are both nil.

@@ -191,7 +191,7 @@ func TestPreparationRefuses(t *testing.T) {
 		change   func(*fakeServer)
 		message  string
 	}{
-		"hostile archive":   {files: map[string]string{"../x": ""}, message: `entry "../x" was refused`},
+		"hostile archive":   {files: map[string]string{"../x": ""}, message: `entry "../x", which is refused`},
 		"working directory": {manifest: wire.Manifest{WorkingDirectory: "nope"}, files: config, message: `no folder "nope"`},
 		"outside":           {manifest: wire.Manifest{WorkingDirectory: "../.."}, files: config, message: `no folder "../.."`},
 		"version":           {manifest: wire.Manifest{TofuVersion: "1.0.0"}, files: config, message: "wants tofu 1.0.0"},

@@ -106,39 +106,28 @@ func (s *sandbox) enter(workingDirectory string) error {
 	return err
 }
 
-// writeCLIConfig writes the file that tells tofu where the server's API is and with
-// which token it speaks there. Nothing else holds the token.
-func (s sandbox) writeCLIConfig(host, address, token, mirror string) error {
-	q := func(v string) string { text, _ := json.Marshal(v); return string(text) }
+// writeCLIConfig writes the file that tells tofu where the server's API is, with which
+// token it speaks there, and where providers come from. Nothing else holds the token.
+func (s sandbox) writeCLIConfig(host, address, token string, providers providerSources) error {
+	installation, err := providers.installation()
+	if err != nil {
+		return err
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", q(host), q(token))
-	fmt.Fprintf(&b, "host %s {\n  services = {\n", q(host))
+	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", cliString(host), cliString(token))
+	fmt.Fprintf(&b, "host %s {\n  services = {\n", cliString(host))
 	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
-		fmt.Fprintf(&b, "    %s = %s\n", q(service), q(address+"/api/v2/"))
+		fmt.Fprintf(&b, "    %s = %s\n", cliString(service), cliString(address+"/api/v2/"))
 	}
-	b.WriteString("  }\n}\n")
-	if mirror != "" {
-		// What the mirror has comes from there alone: tofu would ask the registry for more
-		// versions, and fail where it cannot be reached.
-		has, err := filepath.Glob(filepath.Join(globQuoter.Replace(mirror), "*", "*", "*")) // HOST/NAMESPACE/TYPE
-		if err != nil {
-			return err
-		}
-		names := make([]string, len(has))
-		for i, dir := range has {
-			name, err := filepath.Rel(mirror, dir)
-			if err != nil {
-				return err
-			}
-			names[i] = q(filepath.ToSlash(name))
-		}
-		fmt.Fprintf(&b, "\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n",
-			q(mirror), strings.Join(names, ", "))
-	}
+	b.WriteString("  }\n}\n" + installation)
 	return os.WriteFile(s.cliConfig(), []byte(b.String()), 0o600)
 }
 
-var globQuoter = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "\\", "\\\\")
+// cliString writes text as a string of the CLI configuration, whose language is the older HCL.
+func cliString(text string) string {
+	encoded, _ := json.Marshal(text)
+	return string(encoded)
+}
 
 // writeOverride writes the override file that puts this server's workspace in the
 // place of whatever cloud, remote or other backend block the configuration has.

@@ -22,7 +22,7 @@ func manifest(f runs.Facts) ([]byte, error) {
 	m := wire.Manifest{
 		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), OrganizationName: r.OrganizationName,
 		WorkspaceID: string(r.WorkspaceID), WorkspaceName: r.WorkspaceName, WorkingDirectory: r.WorkingDirectory, TofuVersion: a.TofuVersion,
-		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs,
+		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs, GenerateConfig: r.GenerateConfig,
 		LogLimit: f.Settings.LogLimit, MaxSeconds: int(f.Settings.RunTTL / time.Second), InterruptSeconds: int(f.Settings.InterruptGrace / time.Second),
 		Inputs:  []wire.Transfer{input(a.ID, wire.KindConfiguration, f.Configuration), {Kind: wire.KindVariables, Method: "proxy", URL: path(wire.PathInput, a.ID, wire.KindVariables)}},
 		Outputs: []wire.Transfer{},
@@ -34,7 +34,7 @@ func manifest(f runs.Facts) ([]byte, error) {
 			m.Inputs = append(m.Inputs, input(a.ID, wire.KindLockFile, f.LockFile))
 		}
 	} else {
-		kinds := []string{wire.KindPlanJSON, wire.KindLockFile}
+		kinds := []string{wire.KindPlanJSON, wire.KindPlanJSONRedacted, wire.KindLockFile}
 		if !r.PlanOnly {
 			kinds = append(kinds, wire.KindPlan)
 		}
@@ -71,7 +71,8 @@ func variables(list []runs.Variable) wire.Variables {
 func done(in wire.Done) runs.Done {
 	d := runs.Done{
 		Outcome: runs.Outcome(storable(in.Outcome)), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: storable(in.TofuVersion),
-		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), ErroredState: in.ErroredState, LogSize: in.LogSize,
+		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), ErroredState: in.ErroredState, GeneratedConfig: in.GeneratedConfig,
+		LogSize: in.LogSize, JSONLogSize: in.JSONLogSize,
 	}
 	if in.Plan != nil {
 		d.Plan = &runs.PlanSummary{HasChanges: in.Plan.HasChanges, Additions: in.Plan.Additions, Changes: in.Plan.Changes, Destructions: in.Plan.Destructions, Imports: in.Plan.Imports}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
@@ -54,6 +55,7 @@ func TestTheProtocol(t *testing.T) {
 		},
 		Outputs: []wire.Transfer{
 			{Kind: "plan-json", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan-json")},
+			{Kind: "plan-json-redacted", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan-json-redacted")},
 			{Kind: "lock-file", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "lock-file")},
 			{Kind: "plan", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan")},
 		},
@@ -79,7 +81,7 @@ func TestTheProtocol(t *testing.T) {
 	plan.done(planned()).want(http.StatusNoContent)
 	waiting := w.wantStatus(run, runs.AwaitingApproval)
 	assert.Equal(t, []any{true, 1, tofuDigest}, []any{*waiting.HasChanges, waiting.ResourceAdditions, waiting.PlanTofuDigest})
-	text, err := w.runs.PlanLog(ctx, waiting.PlanID, 0, 1000)
+	text, err := w.runs.PlanLog(ctx, waiting.PlanID, dispatch.Human, 0, 1000)
 	require.NoError(t, err)
 	assert.Equal(t, "Planning…\nPlan: 1 to add\n", string(text.Data))
 	w.call(http.MethodDelete, at(wire.PathDeregister, plan.RunnerID), w.group, nil).want(http.StatusNoContent)
@@ -477,4 +479,35 @@ func TestUnknownCalls(t *testing.T) {
 	} {
 		w.call(c.method, c.path, w.group, nil).refused(http.StatusNotFound, "not_found")
 	}
+}
+
+// TestAnAttemptWithTwoLogs: which log a piece belongs to is said by a header, and that there
+// are two by accept.
+func TestAnAttemptWithTwoLogs(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	e := w.assigned(run.ID)
+	w.call(http.MethodPost, at(wire.PathReady, e.RunnerID), w.group, nil).want(http.StatusNoContent)
+	e.session = into[wire.Session](w.call(http.MethodPost, at(wire.PathAccept, e.AttemptID), w.group, wire.Accept{RunnerID: e.RunnerID, SandboxID: e.sandbox, JSONLog: true}))
+	piece := func(stream, offset, text string) answer {
+		return e.mine(http.MethodPost, wire.PathLogs, []byte(text), wire.HeaderLogStream, stream, wire.HeaderOffset, offset, wire.HeaderSHA256, sha([]byte(text)))
+	}
+	assert.EqualValues(t, 5, into[wire.LogPosition](piece(wire.StreamHuman, "0", "human")).Next)
+	assert.EqualValues(t, 3, into[wire.LogPosition](piece(wire.StreamJSON, "0", "{}\n")).Next)
+	assert.EqualValues(t, 10, into[wire.LogPosition](e.logAt(5, " text")).Next, "without the header it is the human one")
+	piece("noise", "0", "x").refused(http.StatusBadRequest, "malformed")
+
+	for _, kind := range []string{wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted} {
+		e.put(kind, "{}").want(http.StatusNoContent)
+	}
+	report := planned()
+	report.LogSize, report.TofuVersion, report.TofuDigest = 10, tofu, tofuDigest
+	e.mine(http.MethodPost, wire.PathDone, report).refused(http.StatusConflict, "log_incomplete")
+	report.JSONLogSize, report.GeneratedConfig = 3, true
+	e.mine(http.MethodPost, wire.PathDone, report).want(http.StatusNoContent)
+	d := w.wantStatus(run.ID, runs.AwaitingApproval)
+	assert.True(t, d.GeneratedConfig)
+	text, err := w.runs.PlanLog(ctx, d.PlanID, dispatch.JSON, 0, 100)
+	require.NoError(t, err)
+	assert.Equal(t, "{}\n", string(text.Data))
 }

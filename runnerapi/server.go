@@ -270,7 +270,7 @@ func (s *server) accept(c *call, group accounts.RunnerGroup) (any, error) {
 	if !accounts.Storable(in.SandboxID) {
 		return nil, fault.New(fault.Invalid, "sandbox_required", "The sandbox's name has a NUL character; choose another.")
 	}
-	session, err := s.Runs.Accept(c.ctx(), group, id, ids.Runner(in.RunnerID), in.SandboxID, manifest)
+	session, err := s.Runs.Accept(c.ctx(), group, id, dispatch.Acceptance{Runner: ids.Runner(in.RunnerID), Sandbox: in.SandboxID, JSONLog: in.JSONLog}, manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -309,6 +309,10 @@ func (s *server) logs(c *call, actor authz.Actor) (any, error) {
 	if err != nil || offset < 0 {
 		return nil, fault.New(fault.Malformed, "malformed", "The header %s must be a byte position.", wire.HeaderOffset)
 	}
+	stream, err := logStream(c.r.Header.Get(wire.HeaderLogStream))
+	if err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, dispatch.MaxChunk))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
@@ -320,7 +324,7 @@ func (s *server) logs(c *call, actor authz.Actor) (any, error) {
 	if err := checkDigest(data, c.r.Header.Get(wire.HeaderSHA256)); err != nil {
 		return nil, err
 	}
-	next, err := s.Runs.AppendLog(c.ctx(), actor, offset, data)
+	next, err := s.Runs.AppendLog(c.ctx(), actor, stream, offset, data)
 	if fault.HasCode(err, "log_offset") {
 		return wire.LogPosition{Next: next}, nil // go on from where the server is
 	}
@@ -328,6 +332,16 @@ func (s *server) logs(c *call, actor authz.Actor) (any, error) {
 		return nil, err
 	}
 	return wire.LogPosition{Next: next}, nil
+}
+
+func logStream(name string) (dispatch.Stream, error) {
+	switch name {
+	case "", wire.StreamHuman:
+		return dispatch.Human, nil
+	case wire.StreamJSON:
+		return dispatch.JSON, nil
+	}
+	return "", fault.New(fault.Malformed, "malformed", "The header %s must be %s or %s.", wire.HeaderLogStream, wire.StreamHuman, wire.StreamJSON)
 }
 
 func (s *server) applyStart(c *call, actor authz.Actor) (any, error) {

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -121,9 +122,9 @@ func newWorld(t *testing.T) *world {
 
 	listening, stop := context.WithCancel(ctx)
 	wake := postgres.Listen(listening, db, dispatch.Channel)
-	stands, cancel := wake.Wait(dispatch.Channel)
-	<-stands // the LISTEN connection
-	cancel()
+	require.Eventually(t, func() bool {
+		return value[bool](w, "select exists (select from pg_stat_activity where datname = current_database() and query = 'listen '||@channel::text and state = 'idle')", postgres.Args{"channel": dispatch.Channel})
+	}, 10*time.Second, 5*time.Millisecond, "the LISTEN connection stands")
 	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer func() { w.settled <- struct{}{} }()

@@ -66,10 +66,11 @@ type Facts struct {
 }
 
 // Accept opens the session of an assigned attempt (RP-07…RP-10): credentials exist
-// from here on, the manifest is fixed, and a plan's run begins planning. render
+// from here on, the manifest is fixed, and a plan's run begins planning. Whether
+// clients draw the run is settled with that, before its logs have a first byte. render
 // writes the manifest. The exact repeat, after a lost answer, gets the same answer.
-func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids.Attempt, runner ids.Runner, sandbox string, render func(Facts) ([]byte, error)) (session Session, err error) {
-	if sandbox == "" || len(sandbox) > 200 {
+func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids.Attempt, by dispatch.Acceptance, render func(Facts) ([]byte, error)) (session Session, err error) {
+	if by.Sandbox == "" || len(by.Sandbox) > 200 {
 		return Session{}, fault.New(fault.Invalid, "sandbox_required", "Name the sandbox with 1 to 200 characters.")
 	}
 	err = postgres.InTx(ctx, s.db, "runs.accept", func(tx postgres.Tx) error {
@@ -77,16 +78,21 @@ func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids
 		if err != nil {
 			return err
 		}
-		if a.Status == dispatch.Running && a.RunnerID == runner && a.GroupID == group.ID && a.SandboxID == sandbox {
+		if a.Status == dispatch.Running && a.RunnerID == by.Runner && a.GroupID == group.ID && a.SandboxID == by.Sandbox {
 			session = s.session(a)
 			return nil
 		}
-		if err := dispatch.Accept(ctx, tx, group, a, runner, sandbox, s.settings.Authority); err != nil {
+		if err := dispatch.Accept(ctx, tx, group, a, by, s.settings.Authority); err != nil {
 			return err
 		}
 		if a.Phase == authz.Plan {
 			if err := step(ctx, tx, &r, move{To: Planning, Actor: runnerActor(a)}); err != nil {
 				return err
+			}
+			if !by.JSONLog {
+				if _, err := postgres.Exec(ctx, tx, Queries.Get("PlainOutput"), postgres.Args{"id": r.ID}); err != nil {
+					return err
+				}
 			}
 		} else if r.DurableStatus != AwaitingApproval {
 			return fault.New(fault.Conflict, "invalid_transition", "%s is %s and cannot be applied.", r.ID, r.DurableStatus)
@@ -210,9 +216,10 @@ func (s *Service) InputVariables(ctx context.Context, actor authz.Actor) (list [
 
 // artifactLimits bounds what an attempt may hand over, by kind, in bytes.
 var artifactLimits = map[artifacts.Kind]int64{
-	artifacts.KindPlan:     1 << 30,
-	artifacts.KindPlanJSON: 1 << 30,
-	artifacts.KindLockFile: 4 << 20,
+	artifacts.KindPlan:             1 << 30,
+	artifacts.KindPlanJSON:         1 << 30,
+	artifacts.KindPlanJSONRedacted: 1 << 30,
+	artifacts.KindLockFile:         4 << 20,
 }
 
 // HandOver takes an artifact of a plan attempt, once a kind (RL-15). sha256 is the
@@ -254,14 +261,15 @@ func (s *Service) mayHandOverPlan(ctx context.Context, run ids.Run) error {
 	})
 }
 
-// AppendLog takes a piece of log; see dispatch.AppendLog.
-func (s *Service) AppendLog(ctx context.Context, actor authz.Actor, start int64, data []byte) (next int64, err error) {
+// AppendLog takes a piece of one of the attempt's logs; see dispatch.AppendLog. Each
+// may have as many bytes as Settings.LogLimit says.
+func (s *Service) AppendLog(ctx context.Context, actor authz.Actor, stream dispatch.Stream, start int64, data []byte) (next int64, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.append-log", func(tx postgres.Tx) error {
 		a, err := dispatch.Lock(ctx, tx, actor.Attempt)
 		if err != nil {
 			return err
 		}
-		next, err = s.dispatch.AppendLog(ctx, tx, a, start, data, s.settings.LogLimit)
+		next, err = s.dispatch.AppendLog(ctx, tx, a, stream, start, data, s.settings.LogLimit)
 		return err
 	})
 	return next, err

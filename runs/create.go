@@ -35,6 +35,7 @@ type NewRun struct {
 	AllowEmptyApply bool
 	TargetAddrs     []string
 	ReplaceAddrs    []string
+	GenerateConfig  bool       // write configuration for what is imported without any
 	Variables       []Variable // HCL expressions, as the client writes them
 }
 
@@ -133,7 +134,7 @@ func (s *Service) replayed(ctx context.Context, tx postgres.Tx, actor authz.Acto
 	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunReplayed"), postgres.Args{
 		"configuration_version_id": c.ID, "created_by": actor.User, "message": n.Message, "plan_only": n.PlanOnly, "save_plan": n.SavePlan,
 		"is_destroy": n.IsDestroy, "refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply,
-		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "window_seconds": s.settings.ReplayWindow.Seconds(),
+		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "generate_config": n.GenerateConfig, "window_seconds": s.settings.ReplayWindow.Seconds(),
 	})
 	if postgres.NoRow(err) {
 		return Run{}, nil
@@ -194,7 +195,8 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"id": id, "plan_id": ids.New[ids.Plan](), "apply_id": ids.New[ids.Apply](), "organization_id": w.Organization, "workspace_id": w.ID,
 		"message": n.Message, "source": n.Source, "created_by": actor.User, "plan_only": n.PlanOnly, "save_plan": n.SavePlan, "is_destroy": n.IsDestroy,
 		"refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply, "allow_empty_apply": n.AllowEmptyApply,
-		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
+		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "structured_output": w.StructuredRunOutputEnabled, "generate_config": n.GenerateConfig,
+		"configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
 		"terraform_version": exact, "working_directory": w.WorkingDirectory, "run_variables_sealed": given, "variables_sealed": snapshot,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ func TestTheSameRequestWithinTheWindowIsTheSameRun(t *testing.T) {
 		"plan and apply": {Variables: []Variable{{Key: "a", Value: "1", HCL: true}, {Key: "b", Value: "2", HCL: true}}, TargetAddrs: []string{"x.y"}},
 		"plan only":      {PlanOnly: true},
 		"saved plan":     {SavePlan: true},
+		"configuration":  {GenerateConfig: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.Workspace, n.Configuration = ws, w.configuration(ws)

@@ -17,12 +17,37 @@ import (
 // Confirm approves a finished plan and asks for its apply (AR-07). The approval
 // covers the digests as they stand now.
 // Errors: Conflict "invalid_transition" when there is nothing to confirm, and Conflict
-// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14); Locked and
-// RecoveryHeld for a saved plan, which takes the workspace only now.
+// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14). A saved plan
+// takes the workspace only now: it is Locked or RecoveryHeld while somebody has it, and
+// may be confirmed later; once the state has moved it is Conflict
+// "APPROVAL_BINDING_STALE", and discarded.
 func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
-	return s.decide(ctx, "runs.confirm", actor, id, func(tx postgres.Tx, r *Run) error {
+	var stale error
+	err := s.decide(ctx, "runs.confirm", actor, id, func(tx postgres.Tx, r *Run) (err error) {
+		if stale, err = discardStale(ctx, tx, r); err != nil || stale != nil {
+			return err // without an error the discard stays
+		}
 		return s.approve(ctx, tx, r, actor, approvals.Native, comment)
 	})
+	if err == nil {
+		err = stale
+	}
+	return err
+}
+
+// discardStale rejects a saved plan whose state is not current any more: it can never
+// be applied. stale says so to whoever wants to apply it; it is nil otherwise. A run
+// that holds the workspace keeps its state current.
+func discardStale(ctx context.Context, tx postgres.Tx, r *Run) (stale, err error) {
+	if !r.SavePlan {
+		return nil, nil
+	}
+	current, err := state.CurrentID(ctx, tx, r.WorkspaceID)
+	if err != nil || current == r.PredecessorVersionID {
+		return nil, err
+	}
+	stale = fault.New(fault.Conflict, "APPROVAL_BINDING_STALE", "The state of workspace %q has changed since this plan was made, so the saved plan of %s is discarded. Make a new one.", r.WorkspaceName, r.ID)
+	return stale, step(ctx, tx, r, move{To: Rejected, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: stale.Error()})
 }
 
 // Discard rejects a finished plan. Its Conflicts are those of Confirm.

@@ -15,6 +15,6 @@
 // and an apply that ended without proof keeps the fence (amendment 20).
 // Refuses: HTTP, JSON:API, running tofu.
 // Tested by: transitions_test.go, create_test.go, plan_test.go, decide_test.go,
-// apply_test.go, queue_test.go, sweep_test.go, log_test.go, and walk_test.go, which
-// looks for a way out that forgets the next run.
+// apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go, and
+// walk_test.go, which looks for a way out that forgets the next run.
 package runs

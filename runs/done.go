@@ -43,7 +43,10 @@ type Done struct {
 	Plan         *PlanSummary
 	Confirmed    ids.StateVersion // the version that ConfirmState proved
 	ErroredState bool             // tofu left state that it could not publish
-	LogSize      int64
+
+	GeneratedConfig bool // the redacted plan has configuration that tofu wrote; a failed plan may have some, too
+	LogSize         int64
+	JSONLogSize     int64 // of the log of events
 }
 
 // PlanSummary counts what a plan would do.
@@ -80,8 +83,9 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 		if a.Status != dispatch.Running {
 			return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended as %s, and its result does not change.", a.ID, a.Status)
 		}
-		if d.LogSize != a.LogSize {
-			return fault.New(fault.Conflict, "log_incomplete", "The server has %d bytes of this log, not %d. Send the rest, then report again.", a.LogSize, d.LogSize)
+		if d.LogSize != a.LogSize || d.JSONLogSize != a.JSONLogSize {
+			return fault.New(fault.Conflict, "log_incomplete", "The server has %d bytes of the human log and %d of the events, not %d and %d. Send the rest, then report again.",
+				a.LogSize, a.JSONLogSize, d.LogSize, d.JSONLogSize)
 		}
 		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest}
 		if err := dispatch.Finish(ctx, tx, a, end); err != nil {
@@ -113,6 +117,9 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	case OutcomeTimedOut:
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "RUN_TTL_EXCEEDED", Message: "The plan ran for too long and was stopped."})
 	default:
+		if err := s.keepGenerated(ctx, tx, *r, a, d); err != nil {
+			return err
+		}
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_failed", Message: d.Message})
 	}
 	missing, err := s.recordEvidence(ctx, tx, r, a, d)
@@ -131,6 +138,20 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	return s.awaitApproval(ctx, tx, r)
 }
 
+// keepGenerated keeps, of a plan that failed, the document with the configuration that
+// tofu wrote before it did: whoever imports goes on from there.
+func (s *Service) keepGenerated(ctx context.Context, tx postgres.Tx, r Run, a dispatch.Attempt, d Done) error {
+	if !d.GeneratedConfig || !r.GenerateConfig {
+		return nil
+	}
+	art, found, err := dispatch.HandedOver(ctx, tx, a.ID, string(artifacts.KindPlanJSONRedacted))
+	if err != nil || !found {
+		return err
+	}
+	_, err = postgres.Exec(ctx, tx, Queries.Get("GeneratedConfig"), postgres.Args{"id": r.ID, "plan_json_redacted_object_id": art.ObjectID})
+	return err
+}
+
 // recordEvidence stores what the plan is, once (RL-15). missing names what a
 // finished plan must have and the runner did not hand over.
 func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) (missing string, err error) {
@@ -138,7 +159,7 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 		return "summary", nil
 	}
 	objects := map[artifacts.Kind]ids.Object{}
-	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlan, artifacts.KindLockFile} {
+	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlanJSONRedacted, artifacts.KindPlan, artifacts.KindLockFile} {
 		art, found, err := dispatch.HandedOver(ctx, tx, a.ID, string(kind))
 		if err != nil {
 			return "", err
@@ -150,12 +171,16 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 	if objects[artifacts.KindPlanJSON] == "" {
 		return string(artifacts.KindPlanJSON), nil
 	}
+	if r.StructuredOutput && objects[artifacts.KindPlanJSONRedacted] == "" {
+		return string(artifacts.KindPlanJSONRedacted), nil
+	}
 	if !r.PlanOnly && objects[artifacts.KindPlan] == "" {
 		return string(artifacts.KindPlan), nil
 	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("PlanEvidence"), postgres.Args{
 		"id": r.ID, "has_changes": d.Plan.HasChanges, "additions": d.Plan.Additions, "changes": d.Plan.Changes, "destructions": d.Plan.Destructions, "imports": d.Plan.Imports,
 		"plan_object_id": objects[artifacts.KindPlan], "plan_json_object_id": objects[artifacts.KindPlanJSON], "lock_file_object_id": objects[artifacts.KindLockFile],
+		"plan_json_redacted_object_id": objects[artifacts.KindPlanJSONRedacted], "generated_config": d.GeneratedConfig && objects[artifacts.KindPlanJSONRedacted] != "",
 		"tofu_version": d.TofuVersion, "tofu_digest": d.TofuDigest,
 	})
 	if err != nil || n != 1 {

@@ -20,18 +20,20 @@ type LogSlice struct {
 }
 
 // PlanLog gives at most limit bytes of a plan's log from offset. The caller has
-// proved by a link that it may read it.
-func (s *Service) PlanLog(ctx context.Context, id ids.Plan, offset, limit int64) (LogSlice, error) {
-	return s.log(ctx, "RunByPlan", string(id), authz.Plan, offset, limit)
+// proved by a link that it may read it. Whoever asks for dispatch.JSON gets the human
+// log where clients are not to draw the run, and of an attempt without events: which
+// one it is does not change while it grows.
+func (s *Service) PlanLog(ctx context.Context, id ids.Plan, stream dispatch.Stream, offset, limit int64) (LogSlice, error) {
+	return s.log(ctx, "RunByPlan", string(id), authz.Plan, stream, offset, limit)
 }
 
 // ApplyLog gives at most limit bytes of an apply's log; an apply that has not begun
 // has an empty one.
-func (s *Service) ApplyLog(ctx context.Context, id ids.Apply, offset, limit int64) (LogSlice, error) {
-	return s.log(ctx, "RunByApply", string(id), authz.Apply, offset, limit)
+func (s *Service) ApplyLog(ctx context.Context, id ids.Apply, stream dispatch.Stream, offset, limit int64) (LogSlice, error) {
+	return s.log(ctx, "RunByApply", string(id), authz.Apply, stream, offset, limit)
 }
 
-func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, offset, limit int64) (slice LogSlice, err error) {
+func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, stream dispatch.Stream, offset, limit int64) (slice LogSlice, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.log", func(tx postgres.Tx) error {
 		run, err := postgres.Value[ids.Run](ctx, tx, Queries.Get(query), postgres.Args{"id": id})
 		if err != nil {
@@ -46,16 +48,19 @@ func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, 
 		if err != nil {
 			return err
 		}
+		if !r.StructuredOutput || !a.JSONLog {
+			stream = dispatch.Human
+		}
 		var note []byte
 		if slice.Final && r.StatusMessage != "" && r.endedIn(phase) {
 			note = []byte("\n" + r.StatusMessage + "\n")
-			if phase == authz.Apply && (!found || a.LogSize == 0) {
+			if phase == authz.Apply && (!found || a.Size(stream) == 0) {
 				note = append([]byte("\n\n\n"), note...) // clients drop an apply log's first three lines
 			}
 		}
 		if found {
-			slice.Size = a.LogSize
-			if slice.Data, err = s.dispatch.ReadLog(ctx, tx, a, offset, limit); err != nil {
+			slice.Size = a.Size(stream)
+			if slice.Data, err = s.dispatch.ReadLog(ctx, tx, a, stream, offset, limit); err != nil {
 				return err
 			}
 		}

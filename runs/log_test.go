@@ -6,20 +6,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 )
 
 func (w *world) planLog(run ids.Run, offset, limit int64) LogSlice {
 	w.Helper()
-	s, err := w.runs.PlanLog(ctx, w.get(run).PlanID, offset, limit)
+	s, err := w.runs.PlanLog(ctx, w.get(run).PlanID, dispatch.Human, offset, limit)
 	require.NoError(w, err)
 	return s
 }
 
 func (w *world) applyLog(run ids.Run, offset, limit int64) LogSlice {
 	w.Helper()
-	s, err := w.runs.ApplyLog(ctx, w.get(run).ApplyID, offset, limit)
+	s, err := w.runs.ApplyLog(ctx, w.get(run).ApplyID, dispatch.Human, offset, limit)
 	require.NoError(w, err)
 	return s
 }
@@ -99,13 +100,13 @@ func TestALogThatDoesNotJoinOnIsRefused(t *testing.T) {
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.log("12345")
-	_, err := e.runs.AppendLog(ctx, e.actor, 7, []byte("x"))
+	_, err := e.runs.AppendLog(ctx, e.actor, dispatch.Human, 7, []byte("x"))
 	wantCode(t, err, fault.Conflict, "log_offset")
-	next, err := e.runs.AppendLog(ctx, e.actor, 0, []byte("12345"))
+	next, err := e.runs.AppendLog(ctx, e.actor, dispatch.Human, 0, []byte("12345"))
 	require.NoError(t, err)
 	assert.EqualValues(t, 5, next)
 	settings := Defaults()
 	settings.LogLimit = 8
-	_, err = w.with(settings).runs.AppendLog(ctx, e.actor, 5, []byte("6789"))
+	_, err = w.with(settings).runs.AppendLog(ctx, e.actor, dispatch.Human, 5, []byte("6789"))
 	wantCode(t, err, fault.TooLarge, "log_too_large")
 }

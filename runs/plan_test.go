@@ -160,7 +160,7 @@ func TestAnAcceptIsRepeatedExactlyOrRefused(t *testing.T) {
 	require.True(t, found)
 	w.wantStatus(run.ID, Queued) // an offer changes nothing (RP-06)
 
-	_, err := w.runs.Accept(ctx, w.group, e.ID, e.runner, e.sandbox, render)
+	_, err := w.runs.Accept(ctx, w.group, e.ID, dispatch.Acceptance{Runner: e.runner, Sandbox: e.sandbox}, render)
 	wantCode(t, err, fault.Conflict, "runner_not_ready")
 	w.wantStatus(run.ID, Queued)
 	e.accept()
@@ -169,14 +169,14 @@ func TestAnAcceptIsRepeatedExactlyOrRefused(t *testing.T) {
 	assert.Equal(t, e.session, again)
 	assert.Equal(t, []Status{Queued, Planning}, w.get(run.ID).steps())
 
-	_, err = w.runs.Accept(ctx, w.group, e.ID, e.runner, "another sandbox", render)
+	_, err = w.runs.Accept(ctx, w.group, e.ID, dispatch.Acceptance{Runner: e.runner, Sandbox: "another sandbox"}, render)
 	wantCode(t, err, fault.Conflict, "assignment_lost")
 	stranger, found := w.poll()
 	require.False(t, found)
 	stranger.Attempt = e.Attempt
 	_, err = stranger.tryAccept()
 	wantCode(t, err, fault.Conflict, "assignment_lost")
-	_, err = w.runs.Accept(ctx, w.group, e.ID, e.runner, "", render)
+	_, err = w.runs.Accept(ctx, w.group, e.ID, dispatch.Acceptance{Runner: e.runner, Sandbox: ""}, render)
 	wantCode(t, err, fault.Invalid, "sandbox_required")
 }
 
@@ -274,13 +274,37 @@ func TestASavedPlanOfAnOlderStateIsNotApplied(t *testing.T) {
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
 	w.take(run).apply(1)
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, saved, ""))
-	d := w.wantStatus(saved, Canceled)
+	err := w.runs.Confirm(ctx, w.owner, saved, "")
+	wantCode(t, err, fault.Conflict, "APPROVAL_BINDING_STALE")
+	assert.Contains(t, err.Error(), "Make a new one")
+	d := w.wantStatus(saved, Rejected)
 	assert.Equal(t, "APPROVAL_BINDING_STALE", d.DurableReason)
-	assert.Contains(t, d.StatusMessage, "the current state")
+	assert.Equal(t, err.Error(), d.StatusMessage)
 	assert.Empty(t, d.ApplyAttempt)
-	w.wantReleased(saved)
+	assert.Zero(t, count(w, "select count(*) from approvals where run_id = @r", postgres.Args{"r": saved}), "nobody has decided")
 	w.wantFree(ws)
+	wantCode(t, w.runs.Confirm(ctx, w.owner, saved, ""), fault.Conflict, "invalid_transition")
+}
+
+func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	first, second, confirmed := w.waiting(ws, savePlan), w.waiting(ws, savePlan), w.waiting(ws, savePlan)
+	elsewhere := w.waiting(w.workspace(), savePlan)
+	w.sweep()
+	w.wantStatus(first, AwaitingApproval)
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, confirmed, ""))
+	w.take(confirmed).apply(1)
+	fresh := w.waiting(ws, savePlan)
+	w.sweep()
+	for _, run := range []ids.Run{first, second} {
+		assert.Equal(t, "APPROVAL_BINDING_STALE", w.wantStatus(run, Rejected).DurableReason)
+	}
+	for _, run := range []ids.Run{elsewhere, fresh} {
+		w.wantStatus(run, AwaitingApproval)
+	}
+	w.wantStatus(confirmed, Succeeded)
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, fresh, ""), "its state is current")
 }
 
 func TestAnObjectOfAnotherOrganizationIsNotFound(t *testing.T) {

@@ -1,11 +1,12 @@
 -- fragment: RunColumns
 r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, r.durable_status, r.durable_reason,
     r.status_message, r.queue_seq, r.message, r.source, r.created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only, r.auto_apply,
-    r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
+    r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.generated_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
     r.run_variables_sealed, r.variables_sealed, coalesce(r.predecessor_version_id, '') as predecessor_version_id, r.admitted_at, r.fence_epoch, r.fence_released_at,
     r.has_changes, r.resource_additions, r.resource_changes, r.resource_destructions, r.resource_imports, coalesce(r.plan_object_id, '') as plan_object_id,
-    coalesce(r.plan_json_object_id, '') as plan_json_object_id, coalesce(r.lock_file_object_id, '') as lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest,
-    r.plan_finished_at, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
+    coalesce(r.plan_json_object_id, '') as plan_json_object_id, coalesce(r.plan_json_redacted_object_id, '') as plan_json_redacted_object_id,
+    coalesce(r.lock_file_object_id, '') as lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest,
+    r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt
@@ -48,10 +49,10 @@ update configuration_versions set captured_at = coalesce(captured_at, clock_time
 
 -- name: RunInsert
 insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
-    auto_apply, allow_empty_apply, target_addrs, replace_addrs, configuration_version_id, configuration_object_id, terraform_version, working_directory,
+    auto_apply, allow_empty_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
     run_variables_sealed, variables_sealed)
 values (@id, @plan_id, @apply_id, @organization_id, @workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, @plan_only, @save_plan, @is_destroy, @refresh, @refresh_only,
-    @auto_apply, @allow_empty_apply, @target_addrs, @replace_addrs, @configuration_version_id, @configuration_object_id, @terraform_version, @working_directory,
+    @auto_apply, @allow_empty_apply, @target_addrs, @replace_addrs, @structured_output, @generate_config, @configuration_version_id, @configuration_object_id, @terraform_version, @working_directory,
     @run_variables_sealed, @variables_sealed);
 
 -- name: RunReplayed
@@ -59,7 +60,7 @@ values (@id, @plan_id, @apply_id, @organization_id, @workspace_id, nextval('run_
 select id from runs
  where configuration_version_id = @configuration_version_id and created_by = @created_by and message = @message
    and plan_only = @plan_only and save_plan = @save_plan and is_destroy = @is_destroy and refresh = @refresh and refresh_only = @refresh_only and auto_apply = @auto_apply
-   and target_addrs = @target_addrs and replace_addrs = @replace_addrs and finished_at is null
+   and target_addrs = @target_addrs and replace_addrs = @replace_addrs and generate_config = @generate_config and finished_at is null
    and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision)
  order by queue_seq desc limit 1;
 
@@ -137,9 +138,19 @@ update runs set fence_released_at = clock_timestamp() where id = @id and fence_e
 -- name: PlanEvidence
 update runs
    set has_changes = @has_changes, resource_additions = @additions, resource_changes = @changes, resource_destructions = @destructions, resource_imports = @imports,
-       plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
+       plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id,
+       plan_json_redacted_object_id = nullif(@plan_json_redacted_object_id::text, ''), generated_config = @generated_config, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
        plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp()
  where id = @id and durable_status = 'planning' and has_changes is null;
+
+-- name: PlainOutput
+-- The runner that plans sends no events, so clients print its text instead of drawing.
+update runs set structured_output = false where id = @id and durable_status = 'planning' and structured_output;
+
+-- name: GeneratedConfig
+-- What a plan that is about to fail has written.
+update runs set plan_json_redacted_object_id = @plan_json_redacted_object_id, generated_config = true
+ where id = @id and durable_status = 'planning' and plan_json_redacted_object_id is null;
 
 -- name: PolicyReserve
 insert into policy_checks (id, run_id, durable_status) values (@id, @run_id, 'running');
@@ -181,6 +192,12 @@ select id from runs where durable_status = 'awaiting_approval' and confirmed_at 
 
 -- name: ApprovalExpired
 select durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() from runs where id = @id;
+
+-- name: StaleSavedPlans
+-- Saved plans of a state that is not current any more.
+select r.id from runs r left join current_states c on c.workspace_id = r.workspace_id
+ where r.durable_status = 'awaiting_approval' and r.save_plan and r.confirmed_at is null and r.predecessor_version_id is distinct from c.state_version_id
+ order by r.queue_seq limit @limit;
 
 -- name: ApplyingRun
 select coalesce((select id from runs where workspace_id = @workspace_id and durable_status = 'applying' limit 1), '');

@@ -88,6 +88,9 @@ type Run struct {
 	AllowEmptyApply        bool
 	TargetAddrs            []string
 	ReplaceAddrs           []string
+	StructuredOutput       bool // clients draw plan and apply by themselves, from events and the redacted plan
+	GenerateConfig         bool // asked for: configuration for what is imported without any
+	GeneratedConfig        bool // the redacted plan has some
 	ConfigurationVersionID ids.ConfigurationVersion
 	ConfigurationObjectID  ids.Object
 	TerraformVersion       string
@@ -105,10 +108,12 @@ type Run struct {
 	ResourceImports        int
 	PlanObjectID           ids.Object
 	PlanJSONObjectID       ids.Object `db:"plan_json_object_id"`
+	PlanJSONRedactedObject ids.Object `db:"plan_json_redacted_object_id"`
 	LockFileObjectID       ids.Object
 	PlanTofuVersion        string
 	PlanTofuDigest         string
 	PlanFinishedAt         *time.Time
+	PlanJustFinished       bool // within the last 4 seconds: a client that follows the plan may not know it yet
 	ApprovalExpiresAt      *time.Time
 	ConfirmedAt            *time.Time
 	CancelRequestedAt      *time.Time
@@ -222,6 +227,9 @@ func (s *Service) read(ctx context.Context, actor authz.Actor, find func(context
 			return err
 		}
 		if err := authz.Allow(actor, authz.RunRead, r.Object()); err != nil {
+			if fault.Is(err, fault.NotFound) {
+				return missing // in the words of what was asked for, which name no run
+			}
 			return err
 		}
 		details, err := withHistory(ctx, tx, []Run{r})

@@ -59,7 +59,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	w.last = now
-	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.promoteWaiting, s.foldLogs}
+	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.foldLogs}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}
@@ -177,6 +177,19 @@ func (s *Service) expireApprovals(ctx context.Context) error {
 			return err
 		}
 		return step(ctx, tx, &r, move{To: Expired, Actor: authz.System(), Reason: "APPROVAL_EXPIRED", Message: "Nobody decided about the plan in time. Start a new run."})
+	})
+}
+
+// discardStalePlans ends the saved plans that can never be applied, because the state
+// they were made from has moved.
+func (s *Service) discardStalePlans(ctx context.Context) error {
+	return each(ctx, s, "runs.discard-stale-plans", Queries, "StaleSavedPlans", postgres.Args{}, func(tx postgres.Tx, id ids.Run) error {
+		r, _, err := lock(ctx, tx, id)
+		if err != nil || r.DurableStatus != AwaitingApproval || r.ConfirmedAt != nil {
+			return err
+		}
+		_, err = discardStale(ctx, tx, &r)
+		return err
 	})
 }
 

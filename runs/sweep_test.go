@@ -104,6 +104,15 @@ func TestAnAttemptEndsWithItsAuthority(t *testing.T) {
 	w.wantHeld(e.RunID)
 }
 
+// A runner is told to stop, and then kills, while its token still works (AU-20, RP-18).
+func TestTheAuthorityOfAnAttemptLastsFourHours(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace()).ID)
+	assert.WithinDuration(t, clock.Now().Add(4*time.Hour), e.session.ExpiresAt, time.Minute)
+	s := w.runs.settings
+	assert.Less(t, s.RunTTL+s.InterruptGrace, s.Authority)
+}
+
 func TestAHeartbeatOrALogKeepsARunnerAlive(t *testing.T) {
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)

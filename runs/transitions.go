@@ -78,7 +78,7 @@ var Transitions = []Transition{
 	{PolicyPassed, Succeeded, "nothing is to be applied", Releases},
 
 	{AwaitingApproval, Applying, "apply-start was redeemed", Keeps},
-	{AwaitingApproval, Rejected, "discarded by a person", Releases},
+	{AwaitingApproval, Rejected, "discarded by a person, or its state has moved", Releases},
 	{AwaitingApproval, Expired, "nobody decided in time", Releases},
 	{AwaitingApproval, Canceled, "canceled before the apply started", Releases},
 	{AwaitingApproval, ApplyFailed, "the apply could not start", Either},

@@ -210,7 +210,7 @@ func render(f Facts) ([]byte, error) { return []byte("manifest of " + string(f.A
 
 func (e *executor) tryAccept() (Session, error) {
 	require.NoError(e, e.runs.Ready(ctx, e.group, e.runner))
-	return e.runs.Accept(ctx, e.group, e.ID, e.runner, e.sandbox, render)
+	return e.runs.Accept(ctx, e.group, e.ID, dispatch.Acceptance{Runner: e.runner, Sandbox: e.sandbox}, render)
 }
 
 func (e *executor) accept() {
@@ -224,7 +224,7 @@ func (e *executor) accept() {
 
 func (e *executor) log(text string) {
 	e.Helper()
-	next, err := e.runs.AppendLog(ctx, e.actor, e.logged, []byte(text))
+	next, err := e.runs.AppendLog(ctx, e.actor, dispatch.Human, e.logged, []byte(text))
 	require.NoError(e, err)
 	e.logged = next
 }

@@ -139,7 +139,11 @@ func TestWhatIsHeldForRecoveryIsNotPublished(t *testing.T) {
 	assert.Equal(t, first.ID, w.current())
 	assert.Equal(t, 1, value[int](w, "select count(*) from objects where status = 'discarded'", nil), "the repeat left nothing")
 
-	_, _, err := w.Begin(ctx, w.ada, w.ws, announce(2, lineage, content))
+	in := announce(2, lineage, content)
+	_, _, err := w.Begin(ctx, w.ada, w.ws, in)
+	wantFault(t, err, fault.RecoveryHeld, "workspace_recovery_pending")
+	in.Force = true
+	_, _, err = w.Begin(ctx, w.ada, w.ws, in)
 	wantFault(t, err, fault.RecoveryHeld, "workspace_recovery_pending")
 	_, err = w.Rollback(ctx, w.ada, w.ws, first.ID)
 	wantFault(t, err, fault.RecoveryHeld, "workspace_recovery_pending")

@@ -34,6 +34,11 @@ type File struct {
 	malformed *fault.Error // why the bytes are no state file
 }
 
+// inPlain tells whether the file shows what it holds, also beside a ciphertext.
+func (f File) inPlain() bool {
+	return !f.Encrypted || f.ResourceCount > 0 || len(f.Outputs) > 0 || f.OutputsLeftOut
+}
+
 // FileOutput is one root output as it stands in the file.
 type FileOutput struct {
 	Name      string          `json:"name"`

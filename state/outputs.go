@@ -21,14 +21,15 @@ type Output struct {
 }
 
 // outputsOf gives the outputs of a version: those in the file, or for a state that
-// the client encrypted those that it sent in plain beside it.
+// the client encrypted those that it sent in plain beside it, unless the workspace
+// does not keep those.
 func outputsOf(v Version, file File) []FileOutput {
-	if !file.Encrypted || len(v.declaredOutputs) == 0 {
+	if !file.Encrypted && !file.OutputsLeftOut {
 		return file.Outputs
 	}
 	var declared map[string]FileOutput
-	if err := json.Unmarshal(v.declaredOutputs, &declared); err != nil {
-		return nil // they were only a copy; a client that wants them reads the state
+	if !file.Encrypted || v.mustBeEncrypted || json.Unmarshal(v.declaredOutputs, &declared) != nil {
+		return unknownOutputs()
 	}
 	list := make([]FileOutput, 0, len(declared))
 	for name, o := range declared {
@@ -37,6 +38,13 @@ func outputsOf(v Version, file File) []FileOutput {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
+}
+
+// unknownOutputs stands for outputs that are in the state only. An empty list would
+// say that there are none; a client that is shown an output without a type reads the
+// state by itself. No output can have this name.
+func unknownOutputs() []FileOutput {
+	return []FileOutput{{Name: "(in the state only)", Sensitive: true}}
 }
 
 func outputLabel(id ids.Output) string { return "state-output/" + string(id) }

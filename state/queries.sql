@@ -19,7 +19,7 @@ insert into state_versions (id, organization_id, workspace_id, status, epoch, ho
     object_id, json_object_id, expires_at, raw_claimed_at, finalized_at)
 select @id, o.organization_id, o.workspace_id, 'finalized', @epoch, @holder_kind, @holder_id, o.declared_serial, o.declared_lineage, o.declared_md5,
     o.serial, o.lineage, o.size, o.sha256, o.client_encrypted, o.terraform_version, o.resource_count, @resources_sealed, nullif(@base_version_id::text, ''), o.id, nullif(@created_by::text, ''),
-    o.object_id, o.json_object_id, clock_timestamp(), clock_timestamp(), clock_timestamp()
+    o.object_id, case when @with_json::boolean then o.json_object_id end, clock_timestamp(), clock_timestamp(), clock_timestamp()
   from state_versions o
  where o.id = @rollback_of_id and o.workspace_id = @workspace_id and o.status = 'finalized';
 
@@ -30,7 +30,8 @@ select id from state_versions
    and status <> 'discarded' and rollback_of_id is null;
 
 -- name: Get
-select {VersionColumns}, v.resources_sealed, v.declared_outputs_sealed
+select {VersionColumns}, v.resources_sealed, v.declared_outputs_sealed,
+       (select w.client_encrypted from workspaces w where w.id = v.workspace_id) as must_be_encrypted
   from state_versions v
  where v.id = @id;
 
@@ -39,7 +40,7 @@ select id from state_versions where id = @id for update;
 
 -- name: List
 -- A list never reads what is sealed in the rows.
-select {VersionColumns}, null::bytea as resources_sealed, null::bytea as declared_outputs_sealed
+select {VersionColumns}, null::bytea as resources_sealed, null::bytea as declared_outputs_sealed, false as must_be_encrypted
   from state_versions v
  where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status)
  order by v.created_at desc, v.id desc
@@ -85,7 +86,9 @@ update state_versions set status = 'discarded', discard_reason = 'upload_expired
 update state_versions set object_id = @object_id where id = @id and status = 'pending' and object_id is null;
 
 -- name: AttachJSON
-update state_versions set json_object_id = @json_object_id where id = @id and json_object_id is null and status in ('pending', 'finalized');
+update state_versions v set json_object_id = @json_object_id
+ where v.id = @id and v.json_object_id is null and v.status in ('pending', 'finalized')
+   and not (select w.client_encrypted from workspaces w where w.id = v.workspace_id);
 
 -- name: MovePointer
 -- Moves only from the version that was current when the upload began.

@@ -18,7 +18,7 @@ import (
 // grows: an upload begun before is fenced off, and the same create made again is
 // not answered by a version that this rollback has replaced.
 // Errors: those of Begin about the lock; NotFound for a version of another
-// workspace; Conflict "not_finalized".
+// workspace; Conflict "not_finalized"; Invalid "state_not_encrypted".
 func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids.Workspace, to ids.StateVersion) (v Version, err error) {
 	err = postgres.InTx(ctx, s.db, "state.rollback", func(tx postgres.Tx) error {
 		w, err := workspaces.Allowed(ctx, tx, actor, authz.StateWrite, workspace)
@@ -49,6 +49,9 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if old.Status != Finalized {
 			return fault.New(fault.Conflict, "not_finalized", "State version %s was never current, so nothing can be rolled back to it.", to)
 		}
+		if w.ClientEncrypted && !old.ClientEncrypted {
+			return notEncrypted()
+		}
 		id := ids.New[ids.StateVersion]()
 		resources, err := s.sealResources(ctx, tx, old.Organization, id, old.Resources)
 		if err != nil {
@@ -57,6 +60,7 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		n, err := postgres.Exec(ctx, tx, Queries.Get("InsertRollback"), postgres.Args{
 			"id": id, "resources_sealed": resources, "epoch": status.Epoch, "holder_kind": string(status.Holder.Kind), "holder_id": status.Holder.ID,
 			"base_version_id": current.ID, "created_by": actor.User, "rollback_of_id": to, "workspace_id": workspace,
+			"with_json": !w.ClientEncrypted,
 		})
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", to, err)
@@ -71,6 +75,9 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		files := make([]FileOutput, len(outputs))
 		for i, o := range outputs {
 			files[i] = o.FileOutput
+		}
+		if w.ClientEncrypted {
+			files = unknownOutputs()
 		}
 		if v, err = s.load(ctx, tx, id); err != nil {
 			return err

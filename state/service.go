@@ -42,7 +42,8 @@ func New(db *postgres.DB, objects *artifacts.Service) *Service {
 // Create announces an upload. Serial, Lineage and MD5 (lower hex of the raw bytes)
 // are what the client says; Lineage may be empty. Outputs is the JSON object that
 // the client sends beside a state (name → {value, type, sensitive}); it serves only
-// for a state that the client encrypted.
+// for a state that the client encrypted, and is not kept where the workspace insists
+// on that.
 type Create struct {
 	Serial  int64
 	Lineage string
@@ -193,7 +194,7 @@ func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status
 func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, status fence.Status, base ids.StateVersion, in Create) (Version, error) {
 	id := ids.New[ids.StateVersion]()
 	var sealed []byte
-	if len(in.Outputs) > 0 {
+	if len(in.Outputs) > 0 && !w.ClientEncrypted {
 		var err error
 		if sealed, err = s.objects.SealValue(ctx, tx, w.Organization, outputsLabel(id), in.Outputs); err != nil {
 			return Version{}, err

@@ -24,7 +24,7 @@ import (
 // evidence, except those that are not the announced ones.
 // The same bytes again answer the finalized version; other bytes are a Conflict.
 // Errors: Invalid "digest_mismatch" (nothing changed, the upload may be repeated),
-// "state_malformed", "state_attribute_mismatch"; Conflict "stale_fence",
+// "state_malformed", "state_attribute_mismatch", "state_not_encrypted"; Conflict "stale_fence",
 // "state_moved", "stale_serial", "lineage_mismatch", "already_finalized",
 // "upload_discarded", "upload_expired"; RecoveryHeld.
 func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reader) (Version, error) {
@@ -191,6 +191,8 @@ func refusal(v Version, status fence.Status, current Version, file File, object 
 		return fault.New(fault.RecoveryHeld, "workspace_recovery_pending", "%s ended before this upload was complete, and the workspace is held until it is recovered. The uploaded bytes are kept for the recovery.", status.Holder.ID)
 	case v.Attempt != "" && (file.Serial != v.DeclaredSerial || (v.DeclaredLineage != "" && file.Lineage != v.DeclaredLineage)):
 		return fault.New(fault.Invalid, "state_attribute_mismatch", "The file says serial %d and lineage %q, but serial %d and lineage %q were announced.", file.Serial, file.Lineage, v.DeclaredSerial, v.DeclaredLineage)
+	case v.mustBeEncrypted && file.inPlain():
+		return notEncrypted()
 	case current.ID != v.Base:
 		return fault.New(fault.Conflict, "state_moved", "Another state (serial %d) became current while this one was being uploaded. Read it and repeat the change on top of it.", current.Serial)
 	case v.Forced:
@@ -200,6 +202,13 @@ func refusal(v Version, status fence.Status, current Version, file File, object 
 		return refused
 	}
 	return advances(current, file.Serial, object.SHA256 == current.SHA256)
+}
+
+// notEncrypted refuses a state in plain where the workspace insists on encryption:
+// the setting client-encrypted of its owner, which workspaces keeps.
+func notEncrypted() *fault.Error {
+	return fault.New(fault.Invalid, "state_not_encrypted", "This workspace takes only a state that OpenTofu has encrypted, and this one is in plain. "+
+		"Put an `encryption` block with a method for the state into the configuration and write the state again, or have the workspace's setting client-encrypted turned off.")
 }
 
 // keepRefused marks the upload as refused with its bytes as evidence. While the
@@ -296,9 +305,15 @@ func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization 
 
 // UploadJSON takes the JSON form of an announced version, which the client may
 // send beside the raw one in any order; it is kept sealed and decides nothing (G-23).
+// It is in plain also when the state is not: where the workspace insists on
+// encryption it is taken, so that the client goes on, and not kept.
 func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.Reader) error {
 	v, err := s.claim(ctx, id, "ClaimJSON")
 	if err != nil {
+		return err
+	}
+	if v.mustBeEncrypted {
+		_, err := io.Copy(io.Discard, body)
 		return err
 	}
 	object, err := s.objects.Put(ctx, artifacts.Spec{
@@ -319,6 +334,9 @@ func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.R
 		}
 		if earlier.Status == Discarded {
 			return discarded(earlier)
+		}
+		if earlier.mustBeEncrypted { // since the bytes began to arrive
+			return s.objects.Discard(ctx, tx, earlier.Organization, object.ID)
 		}
 		had, err := s.objects.Info(ctx, tx, earlier.Organization, earlier.JSONObject)
 		if err != nil {

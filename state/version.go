@@ -60,6 +60,7 @@ type Version struct {
 	FinalizedAt      *time.Time
 
 	declaredOutputs []byte
+	mustBeEncrypted bool // the workspace takes nothing else; unknown in lists
 }
 
 // actor is who began the upload, for the audit log: the PUT itself carries only a link.
@@ -99,6 +100,7 @@ type versionRow struct {
 	ObjectID              ids.Object
 	JSONObjectID          ids.Object `db:"json_object_id"`
 	DeclaredOutputsSealed []byte
+	MustBeEncrypted       bool
 	CreatedAt             time.Time
 	FinalizedAt           *time.Time
 }
@@ -110,7 +112,7 @@ func (r versionRow) version() Version {
 		DeclaredLineage: r.DeclaredLineage, DeclaredMD5: r.DeclaredMD5, Forced: r.Forced, Size: r.Size, SHA256: r.SHA256,
 		ClientEncrypted: r.ClientEncrypted, TerraformVersion: r.TerraformVersion, Base: r.BaseVersionID, RollbackOf: r.RollbackOfID,
 		Run: r.RunID, Attempt: r.AttemptID, Sandbox: r.SandboxID, CreatedBy: r.CreatedBy, Object: r.ObjectID, JSONObject: r.JSONObjectID,
-		CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt,
+		CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt, mustBeEncrypted: r.MustBeEncrypted,
 	}
 }
 

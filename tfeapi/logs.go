@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
@@ -50,7 +51,9 @@ func (s *server) planLog(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) { return s.Runs.PlanLog(r.ctx, plan, offset, limit) })
+	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
+		return s.Runs.PlanLog(r.ctx, plan, stream(r), offset, limit)
+	})
 }
 
 func (s *server) applyLog(r *request) (answer, error) {
@@ -61,7 +64,18 @@ func (s *server) applyLog(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) { return s.Runs.ApplyLog(r.ctx, apply, offset, limit) })
+	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
+		return s.Runs.ApplyLog(r.ctx, apply, stream(r), offset, limit)
+	})
+}
+
+// stream is the log that a reader understands: the cloud integration of tofu draws
+// events, and everybody else prints what they get (amendment 6).
+func stream(r *request) dispatch.Stream {
+	if r.http.Header.Get(integrationHeader) == "cloud" {
+		return dispatch.JSON
+	}
+	return dispatch.Human
 }
 
 // logAnswer serves the part of a log that the query asks for.

@@ -50,6 +50,8 @@ func shortType(detailed json.RawMessage) string {
 		}
 	}
 	switch name {
+	case "": // the type is not known
+		return "dynamic"
 	case "list", "set", "tuple":
 		return "array"
 	case "map", "object":

@@ -31,7 +31,7 @@ func (v *planView) relations() relations { return v.related }
 // JSONAPILinks are the links of the resource.
 func (v *planView) JSONAPILinks() *jsonapi.Links {
 	self := "/api/v2/plans/" + v.ID
-	return &jsonapi.Links{"self": self, "json-output": self + "/json-output"}
+	return &jsonapi.Links{"self": self, "json-output": self + "/json-output", "json-output-redacted": self + "/json-output-redacted"}
 }
 
 func (s *server) newPlanView(actor authz.Actor, d runs.Detail) *planView {
@@ -39,6 +39,9 @@ func (s *server) newPlanView(actor authz.Actor, d runs.Detail) *planView {
 	view := &planView{
 		ID: string(d.PlanID), Status: p.plan, LogReadURL: s.logLink(planLogLink, string(d.PlanID)), StatusTimestamps: planTimestamps(d, p),
 		related: relations{"run": ref{"runs", string(d.ID)}},
+	}
+	if p.plan == "finished" || p.plan == "errored" {
+		view.GeneratedConfiguration = d.GeneratedConfig
 	}
 	if p.plan == "finished" {
 		view.HasChanges = d.HasChanges != nil && *d.HasChanges
@@ -86,6 +89,20 @@ func (s *server) planJSON(r *request) (answer, error) {
 		return answer{}, err
 	}
 	body, object, err := s.Runs.PlanJSON(r.ctx, r.actor, plan)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, stream: body, size: object.Size, mediaType: "application/json"}, nil
+}
+
+// planJSONRedacted gives what a client draws the plan from, which whoever may see the
+// run may see.
+func (s *server) planJSONRedacted(r *request) (answer, error) {
+	plan, err := id[ids.Plan](r)
+	if err != nil {
+		return answer{}, err
+	}
+	body, object, err := s.Runs.PlanJSONRedacted(r.ctx, r.actor, plan)
 	if err != nil {
 		return answer{}, err
 	}

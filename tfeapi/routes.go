@@ -97,6 +97,7 @@ func (s *server) routes() []route {
 		{method: post, path: api + "runs/{id}/actions/force-cancel", handle: s.forceCancelRun},
 		{method: get, path: api + "plans/{id}", handle: s.readPlan},
 		{method: get, path: api + "plans/{id}/json-output", handle: s.planJSON},
+		{method: get, path: api + "plans/{id}/json-output-redacted", handle: s.planJSONRedacted},
 		{method: get, path: api + "applies/{id}", handle: s.readApply},
 
 		{method: put, path: uploadStateLink.template(), open: true, handle: s.uploadState},

@@ -73,6 +73,9 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 		if err != nil {
 			return nil, err
 		}
+		// The client reads here whether to draw the run that it asks for, which was settled
+		// when the run began: the workspace may have been changed since.
+		view.StructuredRunOutputEnabled = d.StructuredOutput
 		included = append(included, view)
 	}
 	if asked["created-by"] {
@@ -126,6 +129,7 @@ type runAttributes struct {
 	AllowEmptyApply Opt[bool]          `json:"allow-empty-apply"`
 	TargetAddrs     Opt[[]string]      `json:"target-addrs"`
 	ReplaceAddrs    Opt[[]string]      `json:"replace-addrs"`
+	GenerateConfig  Opt[bool]          `json:"allow-config-generation"`
 	Variables       Opt[[]runVariable] `json:"variables"`
 }
 
@@ -169,7 +173,7 @@ func runInput(r *request) (n runs.NewRun, err error) {
 	n = runs.NewRun{
 		Message: a.Message.Or(""), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
 		Refresh: a.Refresh.Pointer(), RefreshOnly: a.RefreshOnly.Or(false), AutoApply: a.AutoApply.Pointer(), AllowEmptyApply: a.AllowEmptyApply.Or(false),
-		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value,
+		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value, GenerateConfig: a.GenerateConfig.Or(false),
 	}
 	for _, v := range a.Variables.Value {
 		n.Variables = append(n.Variables, runs.Variable{Key: v.Key, Value: v.Value, HCL: true})
@@ -183,9 +187,13 @@ func runInput(r *request) (n runs.NewRun, err error) {
 	return n, err
 }
 
+// integrationHeader is on all requests of tofu's cloud integration, with the value
+// "cloud", and on none of its remote backend.
+const integrationHeader = "X-Terraform-Integration"
+
 // runSource tells runs of the command line from those of scripts.
 func runSource(r *request) string {
-	if r.http.Header.Get("X-Terraform-Integration") != "" {
+	if r.http.Header.Get(integrationHeader) != "" {
 		return "terraform+cloud"
 	}
 	return "tfe-api"

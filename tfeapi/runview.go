@@ -33,6 +33,7 @@ type runView struct {
 	AllowEmptyApply        bool              `jsonapi:"attr,allow-empty-apply"`
 	TargetAddrs            []string          `jsonapi:"attr,target-addrs"`
 	ReplaceAddrs           []string          `jsonapi:"attr,replace-addrs"`
+	AllowConfigGeneration  bool              `jsonapi:"attr,allow-config-generation"`
 	TerraformVersion       string            `jsonapi:"attr,terraform-version"`
 	Variables              []runVariable     `jsonapi:"attr,variables"`
 
@@ -86,9 +87,10 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		Message:    r.Message, Source: r.Source, TriggerReason: "manual", CreatedAt: r.CreatedAt, CanceledAt: canceledAt(r),
 		ForceCancelAvailableAt: forceCancelAvailableAt(r), StatusTimestamps: runTimestamps(d, p),
 		PlanOnly: r.PlanOnly, SavePlan: r.SavePlan, IsDestroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, AutoApply: r.AutoApply,
-		AllowEmptyApply: r.AllowEmptyApply, TargetAddrs: list(r.TargetAddrs), ReplaceAddrs: list(r.ReplaceAddrs), TerraformVersion: r.TerraformVersion,
-		Variables:     make([]runVariable, 0, len(variables)),
-		DurableStatus: string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
+		AllowEmptyApply: r.AllowEmptyApply, TargetAddrs: list(r.TargetAddrs), ReplaceAddrs: list(r.ReplaceAddrs), AllowConfigGeneration: r.GenerateConfig,
+		TerraformVersion: r.TerraformVersion,
+		Variables:        make([]runVariable, 0, len(variables)),
+		DurableStatus:    string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
 		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt,
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -27,15 +29,20 @@ type session struct {
 	id    ids.Attempt
 }
 
-// accept takes the next attempt as a runner does.
+// accept takes the next attempt as a runner does that sends no events.
 func (w *world) accept(group accounts.RunnerGroup) session {
+	w.Helper()
+	return w.acceptWith(group, false)
+}
+
+func (w *world) acceptWith(group accounts.RunnerGroup, events bool) session {
 	w.Helper()
 	ctx := w.Context()
 	runner, attempt, found, err := w.deps.Runs.Poll(ctx, group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{"1.12.6"}})
 	require.NoError(w, err)
 	require.True(w, found, "an attempt waits")
 	require.NoError(w, w.deps.Runs.Ready(ctx, group, runner))
-	s, err := w.deps.Runs.Accept(ctx, group, attempt.ID, runner, "sandbox", func(runs.Facts) ([]byte, error) { return []byte("manifest"), nil })
+	s, err := w.deps.Runs.Accept(ctx, group, attempt.ID, dispatch.Acceptance{Runner: runner, Sandbox: "sandbox", JSONLog: events}, func(runs.Facts) ([]byte, error) { return []byte("manifest"), nil })
 	require.NoError(w, err)
 	actor, err := w.deps.Authenticate(ctx, s.Token)
 	require.NoError(w, err)
@@ -50,7 +57,7 @@ func (w *world) plan(s session, log string) {
 		sum := sha256.Sum256([]byte(content))
 		require.NoError(w, w.deps.Runs.HandOver(ctx, s.actor, kind, hex.EncodeToString(sum[:]), bytes.NewReader([]byte(content))))
 	}
-	next, err := w.deps.Runs.AppendLog(ctx, s.actor, 0, []byte(log))
+	next, err := w.deps.Runs.AppendLog(ctx, s.actor, dispatch.Human, 0, []byte(log))
 	require.NoError(w, err)
 	require.NoError(w, w.deps.Runs.Done(ctx, s.id, runs.Done{
 		Outcome: runs.OutcomeFinished, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: next, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
@@ -125,7 +132,7 @@ func TestARunOnTheWire(t *testing.T) {
 	assert.ErrorContains(t, w.client.Runs.ForceCancel(ctx, run.ID, tfe.RunForceCancelOptions{}), "holdfast admin recover")
 
 	w.publish(applying, ws)
-	next, err := w.deps.Runs.AppendLog(ctx, applying.actor, 0, []byte("Apply complete!\n"))
+	next, err := w.deps.Runs.AppendLog(ctx, applying.actor, dispatch.Human, 0, []byte("Apply complete!\n"))
 	require.NoError(t, err)
 	proved, err := w.deps.Runs.ConfirmState(ctx, applying.actor, "sandbox")
 	require.NoError(t, err)
@@ -194,4 +201,79 @@ func TestRunsThatOnlyPlanAreListedWhenAskedFor(t *testing.T) {
 	unlocked, err := w.client.Workspaces.Read(ctx, "acme", "app")
 	require.NoError(t, err)
 	assert.False(t, unlocked.Locked, "it never locks (QP-04)")
+}
+
+// get reads an address as a client with these headers.
+func (w *world) get(address, token string, headers ...string) string {
+	w.Helper()
+	if strings.HasPrefix(address, "/") {
+		address = w.url + address
+	}
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, address, nil)
+	require.NoError(w, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(w, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(w, err)
+	return string(text)
+}
+
+// TestStructuredRunOutput: the cloud integration of tofu gets what it draws a run from, and
+// everybody else what people read.
+func TestStructuredRunOutput(t *testing.T) {
+	w := newWorld(t)
+	ctx, group, ws, yes, no := t.Context(), w.runner(), w.workspace("app"), true, false
+	assert.True(t, ws.StructuredRunOutputEnabled)
+	run := w.queue(ws, tfe.RunCreateOptions{AllowConfigGeneration: &yes})
+	assert.True(t, *run.AllowConfigGeneration)
+	s := w.acceptWith(group, true)
+	_, err := w.deps.Runs.AppendLog(ctx, s.actor, dispatch.JSON, 0, []byte("{}\n"))
+	require.NoError(t, err)
+	_, err = w.deps.Runs.AppendLog(ctx, s.actor, dispatch.Human, 0, []byte("text\n"))
+	require.NoError(t, err)
+	for kind, content := range map[artifacts.Kind]string{artifacts.KindPlan: "plan", artifacts.KindPlanJSON: `{"secret":1}`, artifacts.KindPlanJSONRedacted: `{"redacted":1}`} {
+		sum := sha256.Sum256([]byte(content))
+		require.NoError(t, w.deps.Runs.HandOver(ctx, s.actor, kind, hex.EncodeToString(sum[:]), bytes.NewReader([]byte(content))))
+	}
+	require.NoError(t, w.deps.Runs.Done(ctx, s.id, runs.Done{
+		Outcome: runs.OutcomeFinished, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: 5, JSONLogSize: 3, GeneratedConfig: true, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
+	}))
+
+	plan, err := w.client.Plans.Read(ctx, run.Plan.ID)
+	require.NoError(t, err)
+	assert.True(t, plan.GeneratedConfiguration)
+	for integration, want := range map[string]string{"cloud": "\x02{}\n\x03", "": "\x02text\n\x03", "else": "\x02text\n\x03"} {
+		assert.Equal(t, want, w.get(plan.LogReadURL, "", "X-Terraform-Integration", integration), integration)
+	}
+	path := "/api/v2/plans/" + run.Plan.ID + "/json-output-redacted"
+	assert.JSONEq(t, `{"redacted":1}`, w.get(path, w.bob), "whoever may see the run")
+	assert.NotContains(t, w.get(path, ""), "redacted")
+
+	seen := func() bool {
+		fresh, err := w.client.Runs.ReadWithOptions(ctx, run.ID, &tfe.RunReadOptions{Include: []tfe.RunIncludeOpt{tfe.RunWorkspace}})
+		require.NoError(t, err)
+		return fresh.Workspace.StructuredRunOutputEnabled
+	}
+	assert.True(t, seen())
+	changed, err := w.client.Workspaces.UpdateByID(ctx, ws.ID, tfe.WorkspaceUpdateOptions{StructuredRunOutputEnabled: &no})
+	require.NoError(t, err)
+	assert.False(t, changed.StructuredRunOutputEnabled)
+	assert.True(t, seen(), "a run is drawn as it was begun")
+	require.NoError(t, w.client.Runs.Discard(ctx, run.ID, tfe.RunDiscardOptions{}))
+
+	_, err = w.client.Workspaces.UpdateByID(ctx, ws.ID, tfe.WorkspaceUpdateOptions{StructuredRunOutputEnabled: &yes})
+	require.NoError(t, err)
+	run = w.queue(ws, tfe.RunCreateOptions{})
+	w.plan(w.accept(group), "text of an older runner\n")
+	assert.False(t, seen(), "its runner sends no events, so the client must not draw it")
+	plan, err = w.client.Plans.Read(ctx, run.Plan.ID)
+	require.NoError(t, err)
+	assert.Equal(t, "\x02text of an older runner\n\x03", w.get(plan.LogReadURL, "", "X-Terraform-Integration", "cloud"))
 }

@@ -16,6 +16,8 @@ type runFacts struct {
 	confirmed    bool // a decision was recorded, or a client confirmed
 	applyAttempt bool // an apply attempt exists
 
+	planJustFinished bool // a client that follows the plan may not have seen its end yet
+
 	cancelRequested bool
 	callerMayDecide bool // the caller has the right to apply
 }
@@ -24,7 +26,7 @@ type runFacts struct {
 func factsOf(actor authz.Actor, r runs.Run) runFacts {
 	return runFacts{
 		durable: r.DurableStatus, planAttempt: r.PlanAttempt != "", planFinished: r.PlanFinishedAt != nil, savePlan: r.SavePlan,
-		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "",
+		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil,
 		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
 	}
@@ -104,6 +106,11 @@ func ended(f runFacts) projection {
 	case runs.ApplyInterrupted:
 		return projection{run: "canceled", plan: "finished", apply: "canceled"}
 	case runs.ApplyFailed, runs.ApplyStartUncertain, runs.NeedsRecovery:
+		if f.planJustFinished && f.autoApply {
+			// A client that looks at the run after the plan's log, and finds it errored, shows
+			// neither the plan nor why the apply failed. It looks within a few seconds.
+			return projection{run: "applying", plan: "finished", apply: "running"}
+		}
 		return projection{run: "errored", plan: "finished", apply: "errored"}
 	default: // plan_failed, plan_credentials_required
 		return projection{run: "errored", plan: "errored", apply: "unreachable"}

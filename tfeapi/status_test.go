@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/runs"
 )
 
@@ -47,6 +48,8 @@ func TestProjection(t *testing.T) {
 		{"20", runFacts{durable: "canceled"}, "canceled", "canceled", "unreachable", ""},
 		{"21", runFacts{durable: "canceled", planFinished: true}, "canceled", "finished", "canceled", ""},
 		{"22", runFacts{durable: "apply_failed", planFinished: true, applyAttempt: true}, "errored", "finished", "errored", ""},
+		{"22 before the client has seen the plan", runFacts{durable: "apply_failed", planFinished: true, applyAttempt: true, autoApply: true, planJustFinished: true}, "applying", "finished", "running", ""},
+		{"22 a person decides only about what was seen", runFacts{durable: "apply_failed", planFinished: true, applyAttempt: true, planJustFinished: true}, "errored", "finished", "errored", ""},
 		{"23", runFacts{durable: "apply_start_uncertain", planFinished: true}, "errored", "finished", "errored", ""},
 		{"24", runFacts{durable: "apply_interrupted", planFinished: true, applyAttempt: true}, "canceled", "finished", "canceled", ""},
 		{"25", runFacts{durable: "needs_recovery", planFinished: true, applyAttempt: true}, "errored", "finished", "errored", ""},
@@ -83,5 +86,19 @@ func TestPlanIsNotFinishedBeforeTheRunIsDecidable(t *testing.T) {
 		if p.plan == "finished" && p.apply == "pending" {
 			assert.Truef(t, p.confirmable, "%s", durable)
 		}
+	}
+}
+
+// TestEveryRunHasAPlanAnApplyAndTheirLogs holds NC-09 and NC-10: without the relations
+// tofu crashes, and without the addresses of the logs it gives up, whatever the status.
+func TestEveryRunHasAPlanAnApplyAndTheirLogs(t *testing.T) {
+	s := &server{Deps: Deps{Links: testLinks(t), Address: "https://h"}}
+	for _, durable := range runs.Statuses {
+		d := runs.Detail{Run: runs.Run{ID: goldRun, PlanID: "plan-1", ApplyID: "apply-1", DurableStatus: durable}}
+		text := encoded(t, document{one: newRunView(authz.Actor{}, d, nil)})
+		assert.Containsf(t, text, `"plan":{"data":{"type":"plans","id":"plan-1"}}`, "%s", durable)
+		assert.Containsf(t, text, `"apply":{"data":{"type":"applies","id":"apply-1"}}`, "%s", durable)
+		assert.Containsf(t, encoded(t, document{one: s.newPlanView(authz.Actor{}, d)}), `"log-read-url":"https://h/`, "%s", durable)
+		assert.Containsf(t, encoded(t, document{one: s.newApplyView(authz.Actor{}, d)}), `"log-read-url":"https://h/`, "%s", durable)
 	}
 }

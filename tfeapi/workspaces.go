@@ -166,6 +166,8 @@ type workspaceAttributes struct {
 	WorkingDirectory Opt[string] `json:"working-directory"`
 	AutoApply        Opt[bool]   `json:"auto-apply"`
 	AllowDestroyPlan Opt[bool]   `json:"allow-destroy-plan"`
+	StructuredOutput Opt[bool]   `json:"structured-run-output-enabled"`
+	ClientEncrypted  Opt[bool]   `json:"client-encrypted"`
 }
 
 // workspaceInput is what a request says about a workspace.
@@ -190,6 +192,7 @@ func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 	said.settings = workspaces.Settings{
 		Description: textOrEmpty(a.Description), WorkingDirectory: textOrEmpty(a.WorkingDirectory), ExecutionMode: executionMode(a),
 		TerraformVersion: a.TerraformVersion.Pointer(), AutoApply: a.AutoApply.Pointer(), AllowDestroyPlan: a.AllowDestroyPlan.Pointer(),
+		StructuredRunOutputEnabled: a.StructuredOutput.Pointer(), ClientEncrypted: a.ClientEncrypted.Pointer(),
 	}
 	text, err := in.related("project", "projects")
 	if err != nil {

@@ -27,6 +27,7 @@ type workspaceView struct {
 	AutoApply                  bool                 `jsonapi:"attr,auto-apply"`
 	AllowDestroyPlan           bool                 `jsonapi:"attr,allow-destroy-plan"`
 	StructuredRunOutputEnabled bool                 `jsonapi:"attr,structured-run-output-enabled"`
+	ClientEncrypted            bool                 `jsonapi:"attr,client-encrypted"`
 	GlobalRemoteState          bool                 `jsonapi:"attr,global-remote-state"`
 	SpeculativeEnabled         bool                 `jsonapi:"attr,speculative-enabled"`
 	QueueAllRuns               bool                 `jsonapi:"attr,queue-all-runs"`
@@ -124,8 +125,7 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace, cur
 		ID: string(w.ID), Name: w.Name, Description: w.Description, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
 		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, TerraformVersion: w.TerraformVersion,
 		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
-		// structured-run-output-enabled stays false: the logs are for people, and a client
-		// told otherwise would show no plan at all.
+		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted,
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
 		TagNames: tagNames(w), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,

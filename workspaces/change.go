@@ -22,6 +22,7 @@ type Settings struct {
 	AutoApply                  *bool
 	AllowDestroyPlan           *bool
 	StructuredRunOutputEnabled *bool
+	ClientEncrypted            *bool
 }
 
 // NewWorkspace is what a workspace is made from.
@@ -126,7 +127,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if w, err = Load(ctx, tx, id); err != nil {
 			return err
 		}
-		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply})
+		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply, "client_encrypted": w.ClientEncrypted})
 	})
 	if err != nil {
 		return Workspace{}, err
@@ -171,6 +172,7 @@ func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
 		"id": id, "organization_id": org, "description": s.Description, "execution_mode": (*string)(s.ExecutionMode),
 		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
+		"client_encrypted": s.ClientEncrypted,
 	}
 }
 

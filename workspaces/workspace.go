@@ -39,6 +39,7 @@ type Workspace struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	ClientEncrypted            bool     // only a state that OpenTofu encrypted is taken
 	TagNames                   []string // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
@@ -66,6 +67,7 @@ type row struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	ClientEncrypted            bool
 	TagNames                   []string
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
@@ -83,7 +85,7 @@ func (r row) workspace() Workspace {
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
-		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,

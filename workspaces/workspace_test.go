@@ -26,7 +26,7 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: def.ID, ProjectName: "Default Project", Name: "Prod-1_a",
-		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, TagNames: []string{},
+		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 	assert.False(t, ws.CreatedAt.IsZero())
@@ -47,12 +47,13 @@ func TestCreateTakesEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "w", Settings: workspaces.Settings{
 		Project: &project.ID, Description: ptr("about"), ExecutionMode: ptr(workspaces.Local), TerraformVersion: ptr("1.12.6-dev"),
-		WorkingDirectory: ptr("live/eu"), AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true),
+		WorkingDirectory: ptr("live/eu"), AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true), ClientEncrypted: ptr(true),
 	}})
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: project.ID, ProjectName: "net", Name: "w", Description: "about",
-		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true, TagNames: []string{},
+		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true,
+		ClientEncrypted: true, TagNames: []string{},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 }
@@ -145,12 +146,12 @@ func TestUpdateChangesWhatIsSaid(t *testing.T) {
 
 	after, err = w.Update(ctx, w.owner, before.ID, workspaces.Changes{Name: ptr("renamed"), Settings: workspaces.Settings{
 		Project: &project.ID, Description: ptr("d"), ExecutionMode: ptr(workspaces.Local), TerraformVersion: ptr("1.12.6"), WorkingDirectory: ptr("a"),
-		AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true),
+		AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true), ClientEncrypted: ptr(true),
 	}})
 	require.NoError(t, err)
 	want.UpdatedAt, want.Name, want.Description, want.ExecutionMode, want.TerraformVersion = after.UpdatedAt, "renamed", "d", workspaces.Local, "1.12.6"
 	want.Project, want.ProjectName, want.WorkingDirectory, want.AutoApply = project.ID, "net", "a", true
-	want.AllowDestroyPlan, want.StructuredRunOutputEnabled = false, true
+	want.AllowDestroyPlan, want.StructuredRunOutputEnabled, want.ClientEncrypted = false, true, true
 	assert.Equal(t, want, after)
 	cleared, err := w.Update(ctx, w.owner, before.ID, workspaces.Changes{Settings: workspaces.Settings{Description: ptr(""), WorkingDirectory: ptr(""), AutoApply: ptr(false)}})
 	require.NoError(t, err)

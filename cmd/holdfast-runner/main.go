@@ -24,6 +24,7 @@ type cli struct {
 	Dir            string `env:"HOLDFAST_RUNNER_DIR" required:"" type:"path" help:"Folder of this runner alone; attempts are executed below it."`
 	Tofu           string `env:"HOLDFAST_TOFU" required:"" type:"existingfile" help:"The tofu binary."`
 	ProviderMirror string `env:"HOLDFAST_PROVIDER_MIRROR" type:"existingdir" help:"Folder with providers (filesystem mirror) to look into before the registries."`
+	NetworkMirror  string `env:"HOLDFAST_NETWORK_MIRROR" placeholder:"URL" help:"Network mirror that providers come from in place of the registries, such as https://mirror.example.com/providers/."`
 	Name           string `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
 	CAFile         string `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
 
@@ -58,7 +59,7 @@ func run(args cli) error {
 	ctx, interrupt := onSignals()
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
-		ProviderMirror: args.ProviderMirror, Name: name, CAFile: args.CAFile, Interrupt: interrupt,
+		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, CAFile: args.CAFile, Interrupt: interrupt,
 	})
 }
 

@@ -39,6 +39,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir + "-providers")
 	if shared, err = startStack(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

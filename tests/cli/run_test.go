@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,6 +60,7 @@ func TestSavedPlan(t *testing.T) {
 	inBothModes(t, three, func(t *testing.T, d *desk, f *folder) {
 		f.write("file-1.tf", `resource "terraform_data" "c" { input = "c" }`)
 		f.ok("plan", "-out=saved")
+		assert.Contains(t, f.ok("show", "saved"), "terraform_data.c")
 		assert.Contains(t, f.tofu("show", "-json", "saved").stdout, `"terraform_data.c"`)
 		assert.Contains(t, f.ok("apply", "saved"), "Resources: 1 added, 0 changed, 2 destroyed.")
 		assert.Equal(t, "terraform_data.c\n", f.ok("state", "list"))
@@ -73,5 +76,18 @@ func TestDetailedExitCode(t *testing.T) {
 		assert.Equal(t, 2, f.tofu("plan", "-detailed-exitcode").code)
 		f.write("more.tf", `resource "terraform_data" "more" { input = terraform_data.unknown.id }`)
 		assert.Equal(t, 1, f.tofu("plan", "-detailed-exitcode").code)
+	})
+}
+
+func TestGenerateConfig(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, three, func(t *testing.T, d *desk, f *folder) {
+		f.write("import.tf", "import {\n  to = terraform_data.found\n  id = \"an-id\"\n}\n")
+		f.ok("plan", "-generate-config-out=generated.tf")
+		written, err := os.ReadFile(filepath.Join(f.dir, "generated.tf"))
+		require.NoError(t, err)
+		assert.Contains(t, string(written), `resource "terraform_data" "found"`)
+		f.ok("apply", "-auto-approve")
+		assert.Contains(t, f.ok("state", "list"), "terraform_data.found")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type stack struct {
 	process *exec.Cmd
 	leash   io.Closer // when it closes, the command inside ends, and with it the stack
 	said    *transcript
+	http    *http.Client // trusts it
 }
 
 // transcript collects what a process says while it runs.
@@ -53,11 +55,27 @@ func (b *transcript) String() string {
 	return b.text.String()
 }
 
+// mirror makes a folder with the providers of package tests/provider.
+func mirror(dir string) error {
+	build, err := filepath.Abs(filepath.Join("..", "provider", "build.sh"))
+	if err != nil {
+		return err
+	}
+	if said, err := exec.Command(build, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("make the providers: %w\n%s", err, said)
+	}
+	return nil
+}
+
 // startStack returns when everything runs. The command inside tells its environment and
 // then reads our pipe, which also closes when this process is killed.
 func startStack(dir string) (*stack, error) {
 	s := &stack{environ: map[string]string{}, said: &transcript{}}
-	s.process = exec.Command(program("holdfast"), "dev", "--data", dir, "--", "sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
+	providers := dir + "-providers"
+	if err := mirror(providers); err != nil {
+		return nil, err
+	}
+	s.process = exec.Command(program("holdfast"), "dev", "--data", dir, "--provider-mirror", providers, "--", "sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
 	s.process.Env, s.process.Stderr = plainEnviron(), s.said
 	stdin, err := s.process.StdinPipe()
 	if err != nil {
@@ -97,10 +115,8 @@ func (s *stack) connect() error {
 		return err
 	}
 	pool.AppendCertsFromPEM(bundle)
-	s.api, err = tfe.NewClient(&tfe.Config{
-		Address: s.environ["TFE_ADDRESS"], Token: s.environ["TFE_TOKEN"],
-		HTTPClient: &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}},
-	})
+	s.http = &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	s.api, err = tfe.NewClient(&tfe.Config{Address: s.environ["TFE_ADDRESS"], Token: s.environ["TFE_TOKEN"], HTTPClient: s.http})
 	return err
 }
 

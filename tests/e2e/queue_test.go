@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -83,4 +84,32 @@ func TestAWaitingRunCanBeCanceled(t *testing.T) {
 	require.NoError(t, err)
 	next := shared.newRun(t, w.ID, `resource "terraform_data" "b" {}`)
 	assert.Equal(t, "applied", shared.ended(t, next.ID).Status, "the canceled one stands in nobody's way")
+}
+
+// NC-29: Ctrl-C in the client cancels the run, whether it waits or works.
+func TestCtrlCCancelsTheRun(t *testing.T) {
+	t.Parallel()
+	at := newGate(t)
+	f := newFolder(t, shared, resource("slow", at.command()))
+	f.init()
+	w := f.current()
+	_, err := shared.api.Workspaces.Lock(ctx, w.ID, tfe.WorkspaceLockOptions{})
+	require.NoError(t, err)
+	waits := f.start("apply", "-auto-approve")
+	eventually(t, "the client to wait", func() bool { return strings.Contains(waits.said.String(), "Waiting for") })
+	waits.signal(t, syscall.SIGINT)
+	waits.wait(t)
+	assert.Equal(t, "canceled", shared.ended(t, runIn(t, waits.said.String())).DurableStatus, waits.said)
+	_, err = shared.api.Workspaces.Unlock(ctx, w.ID)
+	require.NoError(t, err)
+
+	works := f.start("apply", "-auto-approve")
+	at.reached()
+	eventually(t, "the client to follow the apply", func() bool {
+		return strings.Contains(works.said.String(), "terraform_data.slow: Provisioning with 'local-exec'")
+	})
+	works.signal(t, syscall.SIGINT)
+	works.wait(t)
+	assert.Equal(t, "apply_interrupted", shared.ended(t, runIn(t, works.said.String())).DurableStatus, works.said)
+	assert.True(t, f.current().Locked)
 }
