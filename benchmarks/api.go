@@ -19,6 +19,7 @@ const requestLimit = 2 * time.Minute
 // api speaks to the server as the site admin.
 type api struct {
 	address, token string
+	integration    string // "cloud" is answered as tofu's cloud integration is; empty as anybody else
 	roots          *x509.CertPool
 	http           *http.Client
 }
@@ -57,6 +58,9 @@ func (a *api) request(ctx context.Context, method, target string, body []byte) (
 	}
 	if method == http.MethodGet || address != target {
 		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	if a.integration != "" {
+		r.Header.Set("X-Terraform-Integration", a.integration)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/vnd.api+json")

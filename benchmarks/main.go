@@ -27,7 +27,7 @@ var sections = []section{
 	{"sleep", sleep},
 	{"resources", resources},
 	{"log", longLog},
-	{"state", state},
+	{"state", states},
 	{"statements", statements},
 	{"rate", rate},
 }

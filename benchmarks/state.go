@@ -14,9 +14,9 @@ import (
 
 const memoryTolerance = 32_000_000 // bytes between the peaks at 1 MB and at 100 MB
 
-// state measures states written and read through the API against plain objects of the same
+// states measures states written and read through the API against plain objects of the same
 // bytes in the same store, and what the server needs for them in memory.
-func state(ctx context.Context, b *bench) error {
+func states(ctx context.Context, b *bench) error {
 	store, err := artifacts.NewS3(artifacts.S3Config{
 		Endpoint: os.Getenv("HOLDFAST_S3_ENDPOINT"), Bucket: os.Getenv("HOLDFAST_S3_BUCKET"), Region: os.Getenv("HOLDFAST_S3_REGION"),
 		AccessKeyID: os.Getenv("HOLDFAST_S3_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("HOLDFAST_S3_SECRET_ACCESS_KEY"),

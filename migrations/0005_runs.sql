@@ -97,6 +97,7 @@ create table runs (
 create unique index runs_one_active on runs (workspace_id) where fence_epoch is not null and fence_released_at is null;
 create index runs_workspace on runs (workspace_id, queue_seq desc);
 create index runs_queue on runs (workspace_id, queue_seq) where durable_status in ('dispatch_pending', 'queued');
+create index runs_had_workspace on runs (workspace_id, fence_epoch desc) where fence_epoch is not null;
 create index runs_organization on runs (organization_id, queue_seq desc);
 
 -- The table of allowed transitions; runs/transitions.go and docs/run-states.md say the same, and a test compares the three.

@@ -3,9 +3,9 @@
 //
 // Owns: the folder Config.Dir (attempts/, errored/, lock) and every process it starts.
 // Words: attempt (one execution of one phase of a run), sandbox (the folder of one
-// attempt, named anew each time), spool (the log of an attempt on its way to the
-// server), stop (a wish that the attempt ends: canceled, out of time, or the runner
-// was told to end).
+// attempt, named anew each time), spool (a log of an attempt on its way to the
+// server), events (the log that clients draw from), stop (a wish that the attempt
+// ends: canceled, out of time, or the runner was told to end).
 //
 // Invariants:
 //   - tofu apply starts only after the server answered apply-start
@@ -16,6 +16,9 @@
 //     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers).
 //   - The configuration is unpacked inside its folder or not at all (unpack_test.go).
 //   - Tokens and variable values are in no log line, message or process argument.
+//   - One execution gives both logs; in that of events each line is whole, and one that
+//     a client could bear (TestBothLogs, TestEventsOverTheLimit, TestEventsLeaveOutWhatClientsCannotBear).
+//   - No sensitive value is in the redacted plan (TestRedact).
 //
 // Refuses: deciding anything. The runner says what it saw; the server decides what
 // it means. It knows neither the database nor the object store. A runner that is

@@ -192,6 +192,9 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkEncryption(variables.Environment); err != nil {
+		return nil, err
+	}
 	if err := a.sandbox.writeVariables(variables.Terraform); err != nil {
 		return nil, err
 	}

@@ -202,6 +202,9 @@ func TestPreparationRefuses(t *testing.T) {
 		"name of a variable": {files: config, message: "cannot be the name", change: func(f *fakeServer) {
 			f.variables.Terraform = []wire.Variable{{Key: "a = 1\nb", Value: "secret", HCL: true}}
 		}},
+		"no encryption": {manifest: wire.Manifest{EncryptedState: true}, files: config, message: "takes only a state that OpenTofu has encrypted", change: func(f *fakeServer) {
+			f.variables.Environment = []wire.Variable{{Key: "TF_ENCRYPTION"}}
+		}},
 		"binary of the plan": {manifest: wire.Manifest{Phase: "apply", TofuDigest: "0123"}, files: config, message: "not the binary that made the plan"},
 	} {
 		t.Run(name, func(t *testing.T) {

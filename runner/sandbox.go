@@ -146,12 +146,24 @@ func (s sandbox) writeOverride(host string, m wire.Manifest) error {
 
 // isOverride says whether tofu merges the file over the others.
 func isOverride(name string) bool {
+	stem, ok := configurationStem(name)
+	return ok && (stem == "override" || strings.HasSuffix(stem, "_override"))
+}
+
+// isConfiguration says whether tofu reads the file as configuration.
+func isConfiguration(name string) bool {
+	_, ok := configurationStem(name)
+	return ok
+}
+
+// configurationStem is the name of a configuration file without what makes it one.
+func configurationStem(name string) (stem string, ok bool) {
 	for _, ext := range []string{".tf", ".tofu", ".tf.json", ".tofu.json"} {
-		if stem, ok := strings.CutSuffix(name, ext); ok {
-			return stem == "override" || strings.HasSuffix(stem, "_override")
+		if stem, ok = strings.CutSuffix(name, ext); ok {
+			return stem, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // lastOf gives a file name that comes after all those in the folder that are of the

@@ -22,7 +22,7 @@ func manifest(f runs.Facts) ([]byte, error) {
 	m := wire.Manifest{
 		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), OrganizationName: r.OrganizationName,
 		WorkspaceID: string(r.WorkspaceID), WorkspaceName: r.WorkspaceName, WorkingDirectory: r.WorkingDirectory, TofuVersion: a.TofuVersion,
-		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs, GenerateConfig: r.GenerateConfig,
+		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs, GenerateConfig: r.GenerateConfig, EncryptedState: r.ClientEncrypted,
 		LogLimit: f.Settings.LogLimit, MaxSeconds: int(f.Settings.RunTTL / time.Second), InterruptSeconds: int(f.Settings.InterruptGrace / time.Second),
 		Inputs:  []wire.Transfer{input(a.ID, wire.KindConfiguration, f.Configuration), {Kind: wire.KindVariables, Method: "proxy", URL: path(wire.PathInput, a.ID, wire.KindVariables)}},
 		Outputs: []wire.Transfer{},

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // TestTheProtocol speaks the whole protocol in its order, plan and apply, as a runner
@@ -338,6 +339,14 @@ func TestLogs(t *testing.T) {
 	e.logged--
 	e.done(planned()).refused(http.StatusConflict, "log_incomplete")
 	w.wantStatus(ids.Run(e.RunID), runs.Planning)
+}
+
+func TestTheRunnerKnowsThatStateMustBeEncrypted(t *testing.T) {
+	w := newWorld(t)
+	yes := true
+	_, err := w.spaces.Update(ctx, w.owner, w.ws, workspaces.Changes{Settings: workspaces.Settings{ClientEncrypted: &yes}})
+	require.NoError(t, err)
+	assert.True(t, w.assigned(w.run().ID).accept().manifest.EncryptedState)
 }
 
 func TestArtifacts(t *testing.T) {

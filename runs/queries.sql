@@ -1,5 +1,5 @@
 -- fragment: RunColumns
-r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, r.durable_status, r.durable_reason,
+r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, w.client_encrypted, r.durable_status, r.durable_reason,
     r.status_message, r.queue_seq, r.message, r.source, r.created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only, r.auto_apply,
     r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.generated_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
     r.run_variables_sealed, r.variables_sealed, coalesce(r.predecessor_version_id, '') as predecessor_version_id, r.admitted_at, r.fence_epoch, r.fence_released_at,
@@ -95,14 +95,16 @@ select {RunColumns}
    and r.durable_status in ('dispatch_pending', 'queued', 'planning', 'applying')
  order by r.queue_seq;
 
--- name: CurrentRun
--- The run a workspace shows as current: the last one that got the workspace.
-select coalesce((select id from runs where workspace_id = @workspace_id and fence_epoch is not null order by fence_epoch desc limit 1), '');
-
 -- name: CurrentRuns
-select distinct on (workspace_id) workspace_id as workspace, id as run from runs
- where workspace_id = any(@workspaces::text[]) and fence_epoch is not null
- order by workspace_id, fence_epoch desc;
+-- The run a workspace shows as current: the one that has it, else the one that gets
+-- it next (so that a waiting client can tell a person's lock), else the last that had it.
+select c.workspace, c.run from (
+    select w.id as workspace, coalesce(
+        (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null and r.fence_released_at is null limit 1),
+        (select r.id from runs r where r.workspace_id = w.id and r.durable_status = 'queued' and not r.plan_only and r.admitted_at is null order by r.queue_seq limit 1),
+        (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null order by r.fence_epoch desc limit 1)) as run
+      from unnest(@workspaces::text[]) as w (id)) c
+ where c.run is not null;
 
 -- name: StepRun
 update runs

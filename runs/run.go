@@ -72,6 +72,7 @@ type Run struct {
 	OrganizationName       string
 	WorkspaceID            ids.Workspace
 	WorkspaceName          string
+	ClientEncrypted        bool // the workspace takes only a state that OpenTofu encrypted
 	DurableStatus          Status
 	DurableReason          string // a stable code such as runner_lost; empty on the main path
 	StatusMessage          string // the same for people
@@ -326,12 +327,10 @@ func (s *Service) openVariables(ctx context.Context, tx postgres.Tx, organizatio
 	return list, nil
 }
 
-// Current gives the run that a workspace shows as its current one; empty when none
-// ever got it.
-func (s *Service) Current(ctx context.Context, workspace ids.Workspace) (id ids.Run, err error) {
-	err = postgres.InSnapshot(ctx, s.db, "runs.current", func(tx postgres.Tx) error {
-		id, err = postgres.Value[ids.Run](ctx, tx, Queries.Get("CurrentRun"), postgres.Args{"workspace_id": workspace})
-		return err
-	})
-	return id, err
+// Current gives the run that a workspace shows as its current one: the one that has
+// it, else the one that waits for it first, else the last that had it; empty when
+// there is none.
+func (s *Service) Current(ctx context.Context, workspace ids.Workspace) (ids.Run, error) {
+	current, err := s.CurrentOf(ctx, []ids.Workspace{workspace})
+	return current[workspace], err
 }

@@ -428,3 +428,23 @@ func (w world) columnsWith(text string) (found []string) {
 	}))
 	return found
 }
+
+// Case 34: a state that lost all its resources is remarked in the audit, and one call
+// brings the earlier one back.
+func TestAnEmptiedStateIsRemarked(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	remarked := func(id ids.StateVersion) bool {
+		return value[bool](w, "select (details->>'emptied')::boolean from audit_entries where action = 'state.published' and object_id = @id", postgres.Args{"id": id})
+	}
+	empty := func(serial int64) []byte {
+		return fmt.Appendf(nil, `{"version":4,"serial":%d,"lineage":%q,"outputs":{},"resources":[]}`, serial, lineage)
+	}
+	assert.False(t, remarked(w.publish(w.ada, 1, empty(1)).ID), "it was empty before")
+	full := w.publish(w.ada, 2, file(2, lineage, "full"))
+	assert.False(t, remarked(full.ID))
+	assert.True(t, remarked(w.publish(w.ada, 3, empty(3)).ID))
+	back, err := w.Rollback(ctx, w.ada, w.ws, full.ID)
+	require.NoError(t, err)
+	assert.Equal(t, file(2, lineage, "full"), w.download(w.ada, back.ID))
+}

@@ -24,7 +24,7 @@ type Ban struct {
 var TheBans = []Ban{
 	{
 		Package: "github.com/jackc/pgx/v5",
-		In:      []string{"postgres", "migrations", "jobs", "internal/testdb"},
+		In:      []string{"postgres", "migrations", "jobs", "internal/testdb", "benchmarks"},
 		Owners:  "queries.sql",
 		Why:     "SQL outside the package that owns the table cannot be reviewed as a set",
 	},
@@ -40,13 +40,13 @@ var TheBans = []Ban{
 	},
 	{
 		Package: "net/http",
-		In:      []string{"tfeapi", "runnerapi", "web", "runner", "cmd", "internal/devstack"},
+		In:      []string{"tfeapi", "runnerapi", "web", "runner", "cmd", "internal/devstack", "benchmarks"},
 		Why:     "rules that know HTTP cannot be called from anything else",
 	},
 	{
 		Package:   "os",
 		Functions: []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"},
-		In:        []string{"config", "cmd", "runner", "internal/devstack", "internal/testdb", "internal/failpoint"},
+		In:        []string{"config", "cmd", "runner", "internal/devstack", "internal/testdb", "internal/failpoint", "benchmarks"},
 		Why:       "what configures a server is listed in one place, docs/configuration.md",
 	},
 	{

@@ -104,6 +104,7 @@ type Manifest struct {
 	TargetAddrs      []string   `json:"target_addrs,omitempty"`
 	ReplaceAddrs     []string   `json:"replace_addrs,omitempty"`
 	GenerateConfig   bool       `json:"generate_config,omitempty"` // plan: write configuration for what is imported without any
+	EncryptedState   bool       `json:"encrypted_state,omitempty"` // the server refuses a state in plain, so that a configuration without encryption must not start
 	Inputs           []Transfer `json:"inputs"`
 	Outputs          []Transfer `json:"outputs"`
 	LogLimit         int64      `json:"log_limit"`         // bytes of each log; over it the head and the tail stay, with a marker between

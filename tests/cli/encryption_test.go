@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -152,12 +153,36 @@ func TestAStateInPlainIsRefusedWhereEncryptionIsInsistedOn(t *testing.T) {
 	refused := d.read(shared.environ["TFE_ADDRESS"]+"/api/v2/workspaces/"+d.workspace("w").ID+"/state-versions?filter[status]=discarded", shared.environ["TFE_TOKEN"], "")
 	assert.Contains(t, refused, `"discard-reason":"state_not_encrypted"`, "the client does not say more")
 	f.fails([]string{"No state file was found"}, "state", "list")
-	assert.False(t, d.workspace("w").Locked)
+	assert.True(t, d.workspace("w").Locked, "the client keeps the lock for whoever pushes the state")
 
+	f.ok("force-unlock", "-force", d.organization+"/w")
 	f.write("file-1.tf", encryption("horse", "")+secretive("first"))
 	f.ok("state", "push", "errored.tfstate")
 	d.keepsCiphertextOnly()
 	assert.Equal(t, 0, f.tofu("plan", "-detailed-exitcode").code, "the resource that was made is known")
+}
+
+// In a run that is known before the apply has made something.
+func TestARunThatCannotEncryptItsStateEndsBeforeItsPlan(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newWorkspace("w", remote(t))
+	d.insist(true)
+	f := d.folder(d.inCloud(`name = "w"`), secretive("first"))
+	f.ok("init")
+	f.fails([]string{"takes only a state that OpenTofu has encrypted"}, "apply", "-auto-approve")
+	assert.False(t, d.workspace("w").Locked)
+
+	w := d.workspace("w")
+	_, err := shared.api.Variables.Create(ctx, w.ID, tfe.VariableCreateOptions{
+		Key: tfe.String("TF_ENCRYPTION"), Category: tfe.Category(tfe.CategoryEnv), Sensitive: tfe.Bool(true), Value: tfe.String(`
+			key_provider "pbkdf2" "k" { passphrase = "correct horse battery staple" }
+			method "aes_gcm" "m" { keys = key_provider.pbkdf2.k }
+			state { method = method.aes_gcm.m }`),
+	})
+	require.NoError(t, err)
+	assert.Contains(t, f.ok("apply", "-auto-approve"), complete, "the key may be known to the runner alone")
+	d.keepsCiphertextOnly()
 }
 
 // tofu encrypts its own plan files, and a run's plan works all the same.
