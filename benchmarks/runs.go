@@ -101,7 +101,7 @@ terraform {
 
 // sleep measures an apply that mostly waits for what it makes.
 func sleep(ctx context.Context, b *bench) error {
-	seconds, rounds := 10, 2
+	seconds, rounds := 10, 3
 	if b.long {
 		seconds = 60
 	}

@@ -19,6 +19,7 @@
 //   - One execution gives both logs; in that of events each line is whole, and one that
 //     a client could bear (TestBothLogs, TestEventsOverTheLimit, TestEventsLeaveOutWhatClientsCannotBear).
 //   - No sensitive value is in the redacted plan (TestRedact).
+//   - With a network mirror no registry is asked (TestNetworkMirrorThatCannotBeUsed).
 //
 // Refuses: deciding anything. The runner says what it saw; the server decides what
 // it means. It knows neither the database nor the object store. A runner that is

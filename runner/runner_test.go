@@ -370,7 +370,8 @@ func TestServerLosesLog(t *testing.T) {
 	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": cloudConfig})
 	var lost atomic.Bool
 	f.override = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/logs") || r.Header.Get(wire.HeaderOffset) == "0" || lost.Swap(true) {
+		human := strings.HasSuffix(r.URL.Path, "/logs") && r.Header.Get(wire.HeaderLogStream) != wire.StreamJSON
+		if !human || r.Header.Get(wire.HeaderOffset) == "0" || lost.Swap(true) {
 			return false
 		}
 		f.mu.Lock()

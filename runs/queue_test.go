@@ -244,6 +244,22 @@ func TestDeleteWorkspace(t *testing.T) {
 		}
 		w.wantHeld(e.RunID)
 	})
+	t.Run("with a state that the client encrypted", func(t *testing.T) {
+		ws := w.workspace()
+		_, err := w.runs.Lock(ctx, w.owner, ws, "")
+		require.NoError(t, err)
+		content := fmt.Sprintf(`{"serial":1,"lineage":%q,"meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`, lineage)
+		v, err := w.begin(w.owner, ws, content, 1)
+		require.NoError(t, err)
+		_, err = w.state.Upload(ctx, v.ID, strings.NewReader(content))
+		require.NoError(t, err)
+		_, err = w.runs.Unlock(ctx, w.owner, ws)
+		require.NoError(t, err)
+		err = w.runs.DeleteWorkspace(ctx, w.owner, ws, true)
+		wantCode(t, err, fault.Conflict, "workspace_not_empty")
+		assert.ErrorContains(t, err, "encrypted by the client")
+		require.NoError(t, w.runs.DeleteWorkspace(ctx, w.owner, ws, false))
+	})
 	t.Run("safely", func(t *testing.T) {
 		ws := w.workspace()
 		_, err := w.runs.Lock(ctx, w.owner, ws, "")

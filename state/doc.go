@@ -10,8 +10,10 @@
 // ST-16, ST-19); the bytes decide, not what was declared about them; a finalized
 // version never changes (trigger state_version_is_final); the pointer shows only
 // finalized versions (trigger current_state_is_finalized); bytes that were refused
-// are kept as evidence, never as current; a force and a rollback advance the epoch, so
-// that nothing begun before them is published after them (ST-22).
+// are kept as evidence, never as current; of a workspace that insists on client-side
+// encryption nothing is published or kept beside the state that the server can read
+// (encrypted_test.go); a force and a rollback advance the epoch, so that nothing begun
+// before them is published after them (ST-22).
 // Refuses: re-encoding a state; knowing what a resource is.
-// Tested by: state_test.go, fence_test.go, race_test.go, file_test.go, s3_test.go.
+// Tested by: state_test.go, encrypted_test.go, fence_test.go, race_test.go, file_test.go, s3_test.go.
 package state

@@ -25,7 +25,7 @@ import (
 var ctx = context.Background()
 
 // patience is how long anything may take on a busy machine.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // stack is a running `holdfast dev`.
 type stack struct {

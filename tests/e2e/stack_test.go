@@ -216,7 +216,7 @@ func (s *stack) holdfast(args ...string) result {
 }
 
 // patience is how long anything may take on a busy machine.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
