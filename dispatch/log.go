@@ -115,15 +115,34 @@ func clean(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte{0x03}, []byte{' '})
 }
 
-// ReadLog gives at most limit bytes of one of the logs from offset; nothing past its end.
-func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, offset, limit int64) ([]byte, error) {
+// ReadLog gives at most limit bytes of one of the logs of a from offset, as far as a
+// knows it; nothing past its end. It takes connections of its own, so it is not to be
+// called inside a transaction.
+func (s *Service) ReadLog(ctx context.Context, a Attempt, stream Stream, offset, limit int64) (data []byte, err error) {
 	if offset >= a.Size(stream) || limit <= 0 {
 		return nil, nil
 	}
 	end := min(offset+limit, a.Size(stream))
-	if object := a.folded(stream); object != "" {
-		return s.readFolded(ctx, a, object, offset, end)
+	if a.folded(stream) == "" {
+		err = postgres.InSnapshot(ctx, s.db, "dispatch.read-log", func(tx postgres.Tx) error {
+			if data, err = s.readChunks(ctx, tx, a, stream, offset, end); err != nil || int64(len(data)) == end-offset {
+				return err
+			}
+			a, err = Get(ctx, tx, a.ID) // it was folded since the caller read it
+			return err
+		})
+		if err != nil || int64(len(data)) == end-offset {
+			return data, err
+		}
 	}
+	object := a.folded(stream)
+	if object == "" {
+		return nil, fmt.Errorf("the log of %s lacks bytes between %d and %d", a.ID, offset, end)
+	}
+	return s.readFolded(ctx, a, object, offset, end)
+}
+
+func (s *Service) readChunks(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, offset, end int64) (data []byte, err error) {
 	rows, err := postgres.All[struct {
 		StartAt int64
 		Size    int64
@@ -132,16 +151,15 @@ func (s *Service) ReadLog(ctx context.Context, tx postgres.Tx, a Attempt, stream
 	if err != nil {
 		return nil, err
 	}
-	var out []byte
 	for _, r := range rows {
 		plain, err := s.objects.OpenValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, stream, r.StartAt), r.Sealed)
 		if err != nil {
 			return nil, err
 		}
 		from, to := max(offset-r.StartAt, 0), min(end-r.StartAt, r.Size)
-		out = append(out, plain[from:to]...)
+		data = append(data, plain[from:to]...)
 	}
-	return out, nil
+	return data, nil
 }
 
 func (s *Service) readFolded(ctx context.Context, a Attempt, object ids.Object, offset, end int64) ([]byte, error) {
@@ -227,11 +245,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 	if r.at >= r.a.Size(r.stream) {
 		return 0, io.EOF
 	}
-	var data []byte
-	err := postgres.InSnapshot(r.ctx, r.s.db, "dispatch.read-log", func(tx postgres.Tx) (err error) {
-		data, err = r.s.ReadLog(r.ctx, tx, r.a, r.stream, r.at, int64(len(p)))
-		return err
-	})
+	data, err := r.s.ReadLog(r.ctx, r.a, r.stream, r.at, int64(len(p)))
 	if err == nil && len(data) == 0 {
 		err = io.ErrUnexpectedEOF
 	}

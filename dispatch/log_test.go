@@ -38,16 +38,9 @@ func (w world) mustAppend(id ids.Attempt, start int64, data string) {
 
 func (w world) readLog(id ids.Attempt, offset, limit int64) (text string) {
 	w.Helper()
-	w.do(func(tx postgres.Tx) error {
-		a, err := dispatch.Get(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		data, err := w.ReadLog(ctx, tx, a, dispatch.Human, offset, limit)
-		text = string(data)
-		return err
-	})
-	return text
+	data, err := w.ReadLog(ctx, w.get(id), dispatch.Human, offset, limit)
+	require.NoError(w, err)
+	return string(data)
 }
 
 // windows reads every part of the log and compares with the text.
@@ -119,7 +112,11 @@ func TestLogIsFolded(t *testing.T) {
 	assert.Zero(t, fold(), "a running one is not")
 	w.finish(w.get(a.ID))
 	w.finish(silent)
+	before := w.get(a.ID)
 	assert.Equal(t, 1, fold(), "nor one without a log")
+	late, err := w.ReadLog(ctx, before, dispatch.Human, 3, noLimit)
+	require.NoError(t, err)
+	assert.Equal(t, text[3:], string(late), "whoever read the attempt before the fold still gets its log")
 	assert.Zero(t, fold())
 	assert.NotEmpty(t, w.get(a.ID).LogObjectID)
 	w.do(func(tx postgres.Tx) error {
@@ -212,17 +209,10 @@ func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
 		})
 		return next, err
 	}
-	events := func() (text string) {
-		w.do(func(tx postgres.Tx) error {
-			a, err := dispatch.Get(ctx, tx, a.ID)
-			if err != nil {
-				return err
-			}
-			data, err := w.ReadLog(ctx, tx, a, dispatch.JSON, 0, 100)
-			text = string(data)
-			return err
-		})
-		return text
+	events := func() string {
+		data, err := w.ReadLog(ctx, w.get(a.ID), dispatch.JSON, 0, 100)
+		require.NoError(t, err)
+		return string(data)
 	}
 	next, err := appendEvents(0, "{}\n")
 	require.NoError(t, err)

@@ -34,6 +34,8 @@ func (s *Service) ApplyLog(ctx context.Context, id ids.Apply, stream dispatch.St
 }
 
 func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, stream dispatch.Stream, offset, limit int64) (slice LogSlice, err error) {
+	var a dispatch.Attempt
+	var note []byte
 	err = postgres.InSnapshot(ctx, s.db, "runs.log", func(tx postgres.Tx) error {
 		run, err := postgres.Value[ids.Run](ctx, tx, Queries.Get(query), postgres.Args{"id": id})
 		if err != nil {
@@ -44,29 +46,28 @@ func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, 
 			return err
 		}
 		slice = LogSlice{Run: r, Final: r.phaseEnded(phase)}
-		a, found, err := dispatch.OfRun(ctx, tx, run, phase)
-		if err != nil {
+		if a, _, err = dispatch.OfRun(ctx, tx, run, phase); err != nil {
 			return err
 		}
 		if !r.StructuredOutput || !a.JSONLog {
 			stream = dispatch.Human
 		}
-		var note []byte
+		slice.Size = a.Size(stream)
 		if slice.Final && r.StatusMessage != "" && r.endedIn(phase) {
 			note = []byte("\n" + r.StatusMessage + "\n")
-			if phase == authz.Apply && (!found || a.Size(stream) == 0) {
+			if phase == authz.Apply && slice.Size == 0 {
 				note = append([]byte("\n\n\n"), note...) // clients drop an apply log's first three lines
 			}
 		}
-		if found {
-			slice.Size = a.Size(stream)
-			if slice.Data, err = s.dispatch.ReadLog(ctx, tx, a, stream, offset, limit); err != nil {
-				return err
-			}
-		}
-		slice.appendNote(note, offset, limit)
 		return nil
 	})
+	if err != nil {
+		return slice, err
+	}
+	// The bytes are read after the snapshot: they do not change, and what is folded
+	// comes from the object store.
+	slice.Data, err = s.dispatch.ReadLog(ctx, a, stream, offset, limit)
+	slice.appendNote(note, offset, limit)
 	return slice, err
 }
 
