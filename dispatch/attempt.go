@@ -23,8 +23,12 @@ var queriesSQL string
 // Queries are the package's statements; tests check them against the schema.
 var Queries = postgres.ParseQueries(queriesSQL)
 
-// Channel is notified when an attempt becomes pending.
-const Channel = "holdfast_attempts"
+// Channel is notified when an attempt becomes pending, and LogChannel, with the run's
+// id, when its logs or its status have something new for a reader.
+const (
+	Channel    = "holdfast_attempts"
+	LogChannel = "holdfast_logs"
+)
 
 // Status of an attempt (RP-19).
 type Status string

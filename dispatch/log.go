@@ -106,7 +106,16 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stre
 	_, err = postgres.Exec(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
 		"attempt_id": a.ID, "stream": stream, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
 	})
-	return next, err
+	if err != nil {
+		return 0, fmt.Errorf("store a piece of the log of %s: %w", a.ID, err)
+	}
+	return next, NotifyLog(ctx, tx, a.RunID)
+}
+
+// NotifyLog wakes, at commit, those who wait for something new in a run's logs.
+func NotifyLog(ctx context.Context, tx postgres.Tx, run ids.Run) error {
+	_, err := postgres.Exec(ctx, tx, Queries.Get("NotifyLog"), postgres.Args{"run_id": run})
+	return err
 }
 
 // clean replaces the two bytes that frame a log for its readers (case 106).

@@ -11,6 +11,9 @@ values (@id, @organization_id, @workspace_id, @run_id, @phase, @fence_epoch, @to
 -- name: Notify
 select pg_notify('holdfast_attempts', @organization_id::text);
 
+-- name: NotifyLog
+select pg_notify('holdfast_logs', @run_id::text);
+
 -- name: SeeRunner
 insert into runners (id, group_id, name) values (@id, @group_id, @name)
 on conflict (id) do update set last_seen_at = clock_timestamp(), name = excluded.name

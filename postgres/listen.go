@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,31 +17,37 @@ import (
 type Listener struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
-	waiters map[string]map[chan struct{}]bool
+	waiters map[topic]map[chan struct{}]bool
 }
+
+// topic is a channel and, when a waiter wants only those, one payload of it.
+type topic struct{ channel, payload string }
 
 // Listen starts listening on the channels until ctx ends. A lost connection is
 // made again, and every waiter is woken once then.
 func Listen(ctx context.Context, db *DB, channels ...string) *Listener {
-	l := &Listener{pool: db.pool, waiters: map[string]map[chan struct{}]bool{}}
-	for _, c := range channels {
-		l.waiters[c] = map[chan struct{}]bool{}
-	}
+	l := &Listener{pool: db.pool, waiters: map[topic]map[chan struct{}]bool{}}
 	go l.run(ctx, channels)
 	return l
 }
 
-// Wait subscribes to a channel. The returned Go channel receives at least one
-// value after each notification; cancel ends the subscription.
-func (l *Listener) Wait(channel string) (wake <-chan struct{}, cancel func()) {
-	ch := make(chan struct{}, 1)
+// Wait subscribes to a channel; with a payload, only to notifications that carry it.
+// The returned Go channel receives at least one value after each of them; cancel
+// ends the subscription.
+func (l *Listener) Wait(channel, payload string) (wake <-chan struct{}, cancel func()) {
+	ch, on := make(chan struct{}, 1), topic{channel, payload}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiters[channel][ch] = true
+	if l.waiters[on] == nil {
+		l.waiters[on] = map[chan struct{}]bool{}
+	}
+	l.waiters[on][ch] = true
 	return ch, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.waiters[channel], ch)
+		if delete(l.waiters[on], ch); len(l.waiters[on]) == 0 {
+			delete(l.waiters, on)
+		}
 	}
 }
 
@@ -67,22 +75,32 @@ func (l *Listener) listenOnce(ctx context.Context, channels []string) error {
 			return err
 		}
 	}
-	for _, c := range channels {
-		l.wake(c)
-	}
+	l.wakeAll() // what was notified meanwhile is lost
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		l.wake(n.Channel)
+		l.wake(topic{n.Channel, ""})
+		if n.Payload != "" {
+			l.wake(topic{n.Channel, n.Payload})
+		}
 	}
 }
 
-func (l *Listener) wake(channel string) {
+func (l *Listener) wakeAll() {
+	l.mu.Lock()
+	topics := slices.Collect(maps.Keys(l.waiters))
+	l.mu.Unlock()
+	for _, on := range topics {
+		l.wake(on)
+	}
+}
+
+func (l *Listener) wake(on topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for ch := range l.waiters[channel] {
+	for ch := range l.waiters[on] {
 		select {
 		case ch <- struct{}{}:
 		default: // a wake-up is already waiting

@@ -45,10 +45,10 @@ func TestAListenerWakesThoseWhoWait(t *testing.T) {
 	defer stop()
 	p.setDown(true) // until all wait
 	l := postgres.Listen(listening, through, "apples", "pears")
-	one, cancelOne := l.Wait("apples")
+	one, cancelOne := l.Wait("apples", "")
 	defer cancelOne()
-	two, cancelTwo := l.Wait("apples")
-	pear, cancelPear := l.Wait("pears")
+	two, cancelTwo := l.Wait("apples", "")
+	pear, cancelPear := l.Wait("pears", "")
 	defer cancelPear()
 	p.setDown(false)
 	for _, wake := range []<-chan struct{}{one, two, pear} {
@@ -62,6 +62,16 @@ func TestAListenerWakesThoseWhoWait(t *testing.T) {
 	awaken(t, pear, "its own channel")
 	sleeps(t, one, "another channel's notification")
 
+	cox, cancelCox := l.Wait("apples", "cox")
+	defer cancelCox()
+	exec(t, direct, "select pg_notify('apples', 'braeburn')")
+	awaken(t, one, "any payload")
+	sleeps(t, cox, "another payload")
+	exec(t, direct, "select pg_notify('apples', 'cox')")
+	awaken(t, cox, "its payload")
+	awaken(t, one, "any payload")
+	awaken(t, two, "it was told of both")
+
 	cancelTwo()
 	exec(t, direct, "select pg_notify('apples', '')")
 	awaken(t, one, "a notification")
@@ -74,6 +84,7 @@ func TestAListenerWakesThoseWhoWait(t *testing.T) {
 	p.setDown(false)
 	awaken(t, one, "the connection stands again")
 	awaken(t, pear, "everybody is woken then")
+	awaken(t, cox, "also who waits for one payload")
 	exec(t, direct, "select pg_notify('pears', '')")
 	awaken(t, pear, "and it listens")
 

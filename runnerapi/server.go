@@ -192,7 +192,7 @@ func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
 		return nil, err
 	}
 	const recheck = 5 * time.Second
-	wake, cancel := s.Wake.Wait(dispatch.Channel)
+	wake, cancel := s.Wake.Wait(dispatch.Channel, "")
 	defer cancel()
 	deadline := time.NewTimer(min(time.Duration(max(in.WaitSeconds, 0))*time.Second, longestWait))
 	defer deadline.Stop()

@@ -48,6 +48,9 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	if err != nil {
 		return fmt.Errorf("write the history of %s: %w", r.ID, err)
 	}
+	if err := dispatch.NotifyLog(ctx, tx, r.ID); err != nil { // a log may have ended with this
+		return err
+	}
 	err = audit.Append(ctx, tx, audit.Entry{
 		Organization: r.OrganizationID, Actor: m.Actor, Action: "run." + string(t.To), ObjectKind: "run", ObjectID: string(r.ID),
 		Details: map[string]any{"workspace": r.WorkspaceID, "from": t.From, "reason": m.Reason, "epoch": r.FenceEpoch},

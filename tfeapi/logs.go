@@ -2,9 +2,11 @@ package tfeapi
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
@@ -25,23 +27,24 @@ const maxLogRead = 256 << 10
 // window gives at most limit bytes from offset of a log as clients read it: the
 // start byte, the log, and the end byte once nothing more can come. Beyond the end
 // there is nothing, which is no error. slice reads the log without its frame.
-func window(offset, limit int64, slice func(offset, limit int64) (runs.LogSlice, error)) ([]byte, error) {
-	var out []byte
+func window(offset, limit int64, slice readLog) (out []byte, log runs.LogSlice, err error) {
 	if offset == 0 && limit > 0 {
 		out = append(out, logStart)
 	}
 	from, room := max(offset-1, 0), limit-int64(len(out))
-	log, err := slice(from, room)
-	if err != nil {
-		return nil, err
+	if log, err = slice(from, room); err != nil {
+		return nil, log, err
 	}
 	out = append(out, log.Data...)
 	next := from + int64(len(log.Data))
 	if log.Final && next == log.Size && offset <= log.Size+1 && int64(len(out)) < limit {
 		out = append(out, logEnd)
 	}
-	return out, nil
+	return out, log, nil
 }
+
+// readLog reads a part of a log without its frame.
+type readLog func(offset, limit int64) (runs.LogSlice, error)
 
 func (s *server) planLog(r *request) (answer, error) {
 	if err := s.checkLink(planLogLink, r); err != nil {
@@ -51,7 +54,7 @@ func (s *server) planLog(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
+	return s.logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
 		return s.Runs.PlanLog(r.ctx, plan, stream(r), offset, limit)
 	})
 }
@@ -64,7 +67,7 @@ func (s *server) applyLog(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
+	return s.logAnswer(r, func(offset, limit int64) (runs.LogSlice, error) {
 		return s.Runs.ApplyLog(r.ctx, apply, stream(r), offset, limit)
 	})
 }
@@ -78,8 +81,13 @@ func stream(r *request) dispatch.Stream {
 	return dispatch.Human
 }
 
+// logHold is how long a read that finds nothing new waits for something: a client
+// pauses for up to two seconds after an empty answer, and would learn that much later
+// that its run has ended.
+const logHold = 15 * time.Second
+
 // logAnswer serves the part of a log that the query asks for.
-func logAnswer(r *request, slice func(offset, limit int64) (runs.LogSlice, error)) (answer, error) {
+func (s *server) logAnswer(r *request, slice readLog) (answer, error) {
 	offset, err := logNumber(r, "offset", 0)
 	if err != nil {
 		return answer{}, err
@@ -88,11 +96,40 @@ func logAnswer(r *request, slice func(offset, limit int64) (runs.LogSlice, error
 	if err != nil {
 		return answer{}, err
 	}
-	data, err := window(offset, min(limit, maxLogRead), slice)
+	limit = min(limit, maxLogRead)
+	data, log, err := window(offset, limit, slice)
 	if err != nil {
 		return answer{}, err
 	}
+	if len(data) == 0 && !log.Final && limit > 0 && s.Wake != nil {
+		if data, err = s.awaitLog(r.ctx, log.Run.ID, offset, limit, slice); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{status: http.StatusOK, stream: io.NopCloser(bytes.NewReader(data)), size: int64(len(data)), mediaType: "text/plain; charset=utf-8"}, nil
+}
+
+// awaitLog reads again whenever the run says that there is something new, until
+// there is, the log has ended, or the hold is over.
+func (s *server) awaitLog(ctx context.Context, run ids.Run, offset, limit int64, slice readLog) ([]byte, error) {
+	wake, cancel := s.Wake.Wait(dispatch.LogChannel, string(run))
+	defer cancel()
+	over := time.NewTimer(logHold)
+	defer over.Stop()
+	for {
+		// Once more before the first wait: something may have come before it began.
+		data, log, err := window(offset, limit, slice)
+		if err != nil || len(data) > 0 || log.Final {
+			return data, err
+		}
+		select {
+		case <-wake:
+		case <-over.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
 }
 
 func logNumber(r *request, name string, fallback int64) (int64, error) {

@@ -27,7 +27,7 @@ func TestEveryWindowOfALog(t *testing.T) {
 		}
 		for offset := range len(l.whole) + 3 {
 			for limit := range len(l.whole) + 3 {
-				got, err := window(int64(offset), int64(limit), slice)
+				got, _, err := window(int64(offset), int64(limit), slice)
 				require.NoError(t, err)
 				from := min(offset, len(l.whole))
 				want := l.whole[from:min(from+limit, len(l.whole))]
@@ -38,7 +38,7 @@ func TestEveryWindowOfALog(t *testing.T) {
 }
 
 func TestTheEndByteDoesNotOvertakeMissingBytes(t *testing.T) {
-	got, err := window(0, 100, func(int64, int64) (runs.LogSlice, error) {
+	got, _, err := window(0, 100, func(int64, int64) (runs.LogSlice, error) {
 		return runs.LogSlice{Data: []byte("abc"), Size: 10, Final: true}, nil
 	})
 	require.NoError(t, err)
@@ -47,6 +47,6 @@ func TestTheEndByteDoesNotOvertakeMissingBytes(t *testing.T) {
 
 func TestAWindowPassesErrorsOn(t *testing.T) {
 	broken := errors.New("broken")
-	_, err := window(0, 100, func(int64, int64) (runs.LogSlice, error) { return runs.LogSlice{}, broken })
+	_, _, err := window(0, 100, func(int64, int64) (runs.LogSlice, error) { return runs.LogSlice{}, broken })
 	assert.ErrorIs(t, err, broken)
 }

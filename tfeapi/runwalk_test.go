@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/assert"
@@ -90,6 +92,48 @@ func (w *world) logs(ctx context.Context, read func(context.Context, string) (io
 	text, err := io.ReadAll(reader)
 	require.NoError(w, err)
 	return string(text)
+}
+
+// A read that finds nothing new is answered when there is something, not before and
+// not by the client's next question.
+func TestALogReadWaitsForWhatComes(t *testing.T) {
+	w := newWorld(t)
+	group := w.runner()
+	run := w.queue(w.workspace("app"), tfe.RunCreateOptions{})
+	s := w.accept(group)
+	plan, err := w.client.Plans.Read(t.Context(), run.Plan.ID)
+	require.NoError(t, err)
+	read := func(offset int) <-chan string {
+		answer := make(chan string, 1)
+		go func() {
+			resp, err := http.Get(fmt.Sprintf("%s?offset=%d", plan.LogReadURL, offset))
+			if !assert.NoError(t, err) {
+				answer <- ""
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
+			text, err := io.ReadAll(resp.Body)
+			assert.NoError(t, err)
+			answer <- string(text)
+		}()
+		return answer
+	}
+	assert.Equal(t, "\x02", <-read(0), "the start is there at once")
+	waiting := read(1)
+	select {
+	case early := <-waiting:
+		t.Fatalf("answered %q before there was anything", early)
+	case <-time.After(300 * time.Millisecond):
+	}
+	began := time.Now()
+	_, err = w.deps.Runs.AppendLog(t.Context(), s.actor, dispatch.Human, 0, []byte("first\n"))
+	require.NoError(t, err)
+	assert.Equal(t, "first\n", <-waiting)
+	assert.Less(t, time.Since(began), logHold/2, "it was woken")
+
+	waiting = read(7)
+	require.NoError(t, w.deps.Runs.Done(t.Context(), s.id, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, LogSize: 6}))
+	assert.Contains(t, <-waiting, "\x03", "the end wakes it, too")
 }
 
 // TestARunOnTheWire walks one run from its creation to applied and looks at it as

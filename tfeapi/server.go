@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -33,6 +34,9 @@ type Deps struct {
 	State        *state.Service
 	Runs         *runs.Service
 	Links        *envelope.Links
+	// Wake wakes reads that wait for something new in a log; without it they are
+	// answered at once.
+	Wake *postgres.Listener
 	// Healthy answers nil when the database and the object store can be used.
 	Healthy func(ctx context.Context) error
 	// Address is the public address of the server, such as https://localhost:8443,

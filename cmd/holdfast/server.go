@@ -114,12 +114,13 @@ func (serverCmd) Run(ctx context.Context) error {
 
 func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler {
 	log := slog.Default()
+	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
-		Links: s.links, Healthy: s.healthy, Address: cfg.Address, Log: log,
+		Links: s.links, Wake: wake, Healthy: s.healthy, Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{
-		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: postgres.Listen(ctx, s.db, dispatch.Channel), Log: log,
+		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Log: log,
 	})
 	pages := web.New(web.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Log: log,
