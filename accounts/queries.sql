@@ -104,7 +104,10 @@ update sign_in_attempts set attempts = attempts - 1 where subject = @subject and
 delete from sign_in_attempts where subject = @subject;
 
 -- name: SignInPrune
-delete from sign_in_attempts where since < clock_timestamp() - interval '1 day';
+-- A few windows that are over: more than one attempt can add, so the table shrinks to those that count.
+delete from sign_in_attempts
+ where subject in (select subject from sign_in_attempts where since < clock_timestamp() - interval '15 minutes'
+                    order by since limit 20 for update skip locked);
 
 -- name: RunnerGroupByHash
 select g.id, coalesce(g.organization_id, '') as organization, g.name

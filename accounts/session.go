@@ -12,11 +12,21 @@ import (
 )
 
 // Attempts to sign in within a window of 15 minutes. An address may be that of a whole
-// office, so it has more of them.
+// office, so it has more of them. A user has few from each address, so that guessing
+// from one does not keep the user out at another, and more from all together.
 const (
-	attemptsPerUser    = 10
-	attemptsPerAddress = 60
+	attemptsPerAddress     = 60
+	attemptsPerUserAddress = 10
+	attemptsPerUser        = 100
 )
+
+// subjects are what one attempt is counted under. They are locked in this order.
+type subjects struct{ address, userAddress, user []byte }
+
+func subjectsOf(username, address string) subjects {
+	// An address has no NUL, so no two pairs are written alike.
+	return subjects{subject("address", address), subject("user-address", address+"\x00"+username), subject("user", username)}
+}
 
 // SignIn starts a session for the user with that password and gives its secret, which
 // is stored only as a digest. A session ends 12 hours after it was last used, 7 days
@@ -25,8 +35,8 @@ const (
 // Exhausted after too many attempts for one name or from one address, Unavailable when
 // too many people sign in at once.
 func (s *Service) SignIn(ctx context.Context, username, password, address string) (secret string, err error) {
-	byUser, byAddress := subject("user", username), subject("address", address)
-	if err := s.countSignIn(ctx, byUser, byAddress); err != nil {
+	counted := subjectsOf(username, address)
+	if err := s.countSignIn(ctx, counted); err != nil {
 		return "", err
 	}
 	user, hash, err := s.passwordOf(ctx, username)
@@ -49,7 +59,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address string
 		if n == 0 {
 			return wrongPassword() // it was changed while we compared
 		}
-		if err := forgive(ctx, tx, byUser, byAddress); err != nil {
+		if err := forgive(ctx, tx, counted); err != nil {
 			return err
 		}
 		return audit.Append(ctx, tx, audit.Entry{
@@ -63,16 +73,16 @@ func (s *Service) SignIn(ctx context.Context, username, password, address string
 	return secret, nil
 }
 
-// forgive takes back the attempts that led to a right password, and clears away what no
-// longer counts.
-func forgive(ctx context.Context, tx postgres.Tx, byUser, byAddress []byte) error {
+// forgive takes back the attempts that led to a right password, and clears away the
+// sessions that no longer count. What others guessed about the user still counts.
+func forgive(ctx context.Context, tx postgres.Tx, counted subjects) error {
 	for _, step := range []struct {
 		query string
 		args  postgres.Args
 	}{
-		{"SignInClear", postgres.Args{"subject": byUser}},
-		{"SignInForgive", postgres.Args{"subject": byAddress}},
-		{"SignInPrune", postgres.Args{}},
+		{"SignInForgive", postgres.Args{"subject": counted.address}},
+		{"SignInClear", postgres.Args{"subject": counted.userAddress}},
+		{"SignInForgive", postgres.Args{"subject": counted.user}},
 		{"SessionsPrune", postgres.Args{}},
 	} {
 		if _, err := postgres.Exec(ctx, tx, queries.Get(step.query), step.args); err != nil {
@@ -93,29 +103,42 @@ func subject(kind, name string) []byte {
 }
 
 // countSignIn counts the attempt before its password is looked at: guesses made at the
-// same time cannot slip through together.
-func (s *Service) countSignIn(ctx context.Context, byUser, byAddress []byte) error {
+// same time cannot slip through together. An attempt that is refused under one subject
+// is not counted under those after it, so that nobody uses up what belongs to others.
+func (s *Service) countSignIn(ctx context.Context, counted subjects) error {
 	type window struct {
 		Attempts int
 		Seconds  float64
 	}
-	var user, address window
-	err := postgres.InTx(ctx, s.db, "accounts.count-sign-in", func(tx postgres.Tx) (err error) {
-		if user, err = postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": byUser}); err != nil {
-			return err
+	var refused error
+	err := postgres.InTx(ctx, s.db, "accounts.count-sign-in", func(tx postgres.Tx) error {
+		refused = nil
+		for _, step := range []struct {
+			subject []byte
+			limit   int
+			where   string
+		}{
+			{counted.address, attemptsPerAddress, "from your address"},
+			{counted.userAddress, attemptsPerUserAddress, "for this username from your address"},
+			{counted.user, attemptsPerUser, "for this username"},
+		} {
+			w, err := postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": step.subject})
+			if err != nil {
+				return err
+			}
+			if w.Attempts > step.limit {
+				refused = tooManySignIns(step.where, w.Seconds)
+				break
+			}
 		}
-		address, err = postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": byAddress})
+		// Last, and past rows that are locked: it waits for nobody while others wait for it.
+		_, err := postgres.Exec(ctx, tx, queries.Get("SignInPrune"), postgres.Args{})
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case user.Attempts > attemptsPerUser:
-		return tooManySignIns("for this username", user.Seconds)
-	case address.Attempts > attemptsPerAddress:
-		return tooManySignIns("from your address", address.Seconds)
 	}
-	return nil
+	return refused
 }
 
 func tooManySignIns(where string, seconds float64) error {

@@ -141,12 +141,22 @@ func TestOldSessionsAreClearedAway(t *testing.T) {
 	w.withPassword("ada")
 	w.createCode(w.signIn("ada"))
 	w.exec("update sessions set created_at = clock_timestamp() - interval '15 days'", nil)
-	w.exec("update sign_in_attempts set since = clock_timestamp() - interval '2 days'", nil)
+	w.exec("update sign_in_attempts set since = clock_timestamp() - interval '16 minutes'", nil)
 	_, err := w.SignIn(ctx, "ada", password, "192.0.2.9")
 	require.NoError(t, err)
 	assert.Equal(t, 1, w.count("select count(*) from sessions", nil))
 	assert.Zero(t, w.count("select count(*) from login_codes", nil))
-	assert.Equal(t, 1, w.count("select count(*) from sign_in_attempts", nil))
+	assert.Equal(t, 2, w.count("select count(*) from sign_in_attempts", nil), "this attempt's address and user")
+}
+
+func TestAttemptsThatNoLongerCountAreClearedAwayAlsoByWrongOnes(t *testing.T) {
+	w := newWorld(t)
+	w.exec("insert into sign_in_attempts (subject, attempts, since) select sha256(n::text::bytea), 1, clock_timestamp() - interval '16 minutes' from generate_series(1, 30) n", nil)
+	for _, left := range []int{30 - 20 + 3, 3} {
+		_, err := w.SignIn(ctx, "nobody", "wrong", "192.0.2.1")
+		require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
+		assert.Equal(t, left, w.count("select count(*) from sign_in_attempts", nil))
+	}
 }
 
 func TestGuessingOneUsersPasswordIsLimited(t *testing.T) {
@@ -155,8 +165,8 @@ func TestGuessingOneUsersPasswordIsLimited(t *testing.T) {
 	guesses := 20
 	answers := make([]error, guesses)
 	var all sync.WaitGroup
-	for i := range guesses { // all at once, each from another address
-		all.Go(func() { _, answers[i] = w.SignIn(ctx, "ada", "wrong guess number", "192.0.2."+string(rune('a'+i))) })
+	for i := range guesses { // all at once
+		all.Go(func() { _, answers[i] = w.SignIn(ctx, "ada", "wrong guess number", "192.0.2.1") })
 	}
 	all.Wait()
 	compared, refused := 0, 0
@@ -172,9 +182,11 @@ func TestGuessingOneUsersPasswordIsLimited(t *testing.T) {
 	assert.Equal(t, 10, compared)
 	assert.Equal(t, 10, refused)
 
-	_, err := w.SignIn(ctx, "ada", password, "198.51.100.1")
+	_, err := w.SignIn(ctx, "ada", password, "192.0.2.1")
 	assert.True(t, fault.Is(err, fault.Exhausted), "the right one does not come through either")
-	assert.NotContains(t, w.dump(), "198.51.100.1", "addresses of those who fail are not listed")
+	assert.NotContains(t, w.dump(), "192.0.2.1", "addresses of those who fail are not listed")
+	_, err = w.SignIn(ctx, "ada", password, "198.51.100.1")
+	require.NoError(t, err, "who guesses elsewhere does not keep the user out")
 	w.exec("update sign_in_attempts set since = since - interval '15 minutes'", nil)
 	w.signIn("ada")
 	for range 9 {
@@ -201,6 +213,29 @@ func TestGuessingFromOneAddressIsLimited(t *testing.T) {
 	assert.ErrorContains(t, err, "from your address")
 	_, err = w.SignIn(ctx, "ada", password, "192.0.2.2")
 	assert.NoError(t, err, "others still come in")
+}
+
+func TestGuessingOneUsersPasswordFromManyAddressesIsLimited(t *testing.T) {
+	w := newWorld(t)
+	w.withPassword("ada")
+	for i := range 12 {
+		_, err := w.SignIn(ctx, "ada", "wrong", "192.0.2.1")
+		require.Equal(t, i >= 10, fault.Is(err, fault.Exhausted), "%v", err)
+	}
+	ofUser := "subject = sha256('user'::bytea || '\\x00'::bytea || 'ada'::bytea)"
+	attempts := "select attempts from sign_in_attempts where " + ofUser
+	assert.Equal(t, 10, w.count(attempts, nil), "what one address is refused counts against nobody else")
+	_, err := w.SignIn(ctx, "ada", password, "192.0.2.2")
+	require.NoError(t, err)
+	assert.Equal(t, 10, w.count(attempts, nil), "a right password takes back its own attempt only")
+
+	w.exec("update sign_in_attempts set attempts = 100 where "+ofUser, nil)
+	_, err = w.SignIn(ctx, "ada", password, "192.0.2.3")
+	assert.True(t, fault.Is(err, fault.Exhausted), "%v", err)
+	w.exec("update sign_in_attempts set attempts = 60", nil)
+	_, err = w.SignIn(ctx, "ada", password, "192.0.2.1")
+	assert.ErrorContains(t, err, "from your address")
+	assert.Equal(t, 60, w.count(attempts, nil), "an exhausted address does not reach the user's count")
 }
 
 func TestTheSchemaKeepsSessionsAndCodesInShape(t *testing.T) {

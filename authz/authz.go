@@ -88,6 +88,7 @@ type Actor struct {
 	Sandbox      string
 	Epoch        int64            // the fence epoch of an apply attempt
 	Predecessor  ids.StateVersion // the state the run was admitted on; empty when there was none
+	Applying     bool             // its authority to apply was redeemed: only now may it publish state
 }
 
 // System is the server acting on its own behalf.

@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -315,6 +314,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.A
 			SandboxID            string
 			FenceEpoch           int64
 			PredecessorVersionID ids.StateVersion
+			Applying             bool
 		}](ctx, tx, Queries.Get("Session"), postgres.Args{"id": id})
 		if postgres.NoRow(err) {
 			return refused
@@ -322,12 +322,12 @@ func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.A
 		if err != nil {
 			return err
 		}
-		if s.links.Verify(mac, tokenSubject(row.ID, row.SandboxID), clock.Now()) != nil {
+		if !s.links.Minted(mac, tokenSubject(row.ID, row.SandboxID)) { // its end was compared by the database's clock
 			return refused
 		}
 		actor = authz.Actor{
 			Kind: authz.AttemptActor, Name: string(row.RunID), Attempt: row.ID, Run: row.RunID, Organization: row.OrganizationID, Workspace: row.WorkspaceID,
-			Phase: row.Phase, Sandbox: row.SandboxID, Epoch: row.FenceEpoch, Predecessor: row.PredecessorVersionID,
+			Phase: row.Phase, Sandbox: row.SandboxID, Epoch: row.FenceEpoch, Predecessor: row.PredecessorVersionID, Applying: row.Applying,
 		}
 		return nil
 	})
@@ -344,7 +344,7 @@ func (s *Service) AuthenticateEnded(ctx context.Context, token string) (id ids.A
 	}
 	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate-ended", func(tx postgres.Tx) error {
 		a, err := Get(ctx, tx, claimed)
-		if fault.Is(err, fault.NotFound) || (err == nil && s.links.Verify(mac, tokenSubject(a.ID, a.SandboxID), clock.Now()) != nil) {
+		if fault.Is(err, fault.NotFound) || (err == nil && !s.links.Minted(mac, tokenSubject(a.ID, a.SandboxID))) {
 			return refused
 		}
 		id = a.ID

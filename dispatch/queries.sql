@@ -87,7 +87,7 @@ update attempts set manifest = @manifest, manifest_digest = @manifest_digest whe
 -- name: Session
 -- Everything an attempt's token stands for, while its attempt runs.
 select a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.sandbox_id, coalesce(a.fence_epoch, 0) as fence_epoch,
-    coalesce(r.predecessor_version_id, '') as predecessor_version_id
+    coalesce(r.predecessor_version_id, '') as predecessor_version_id, a.apply_started_at is not null as applying
   from attempts a join runs r on r.id = a.run_id
  where a.id = @id and a.status = 'running' and a.token_expires_at > clock_timestamp();
 

@@ -169,6 +169,7 @@ func (w *world) applying(run ids.Run) *executor {
 	e := w.take(run)
 	_, err := w.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, sandbox, tofuDigest)
 	require.NoError(w, err)
+	e.actor.Applying = true // as its token says from here on
 	return e
 }
 

@@ -13,9 +13,10 @@
 //   - Nothing that fails around a running tofu ends it: log writes, status polls and
 //     uploads are repeated beside it (TestLogFailuresDoNotDisturbTofu). Only a stop does.
 //   - An attempt gets nothing of another one, and leaves nothing behind except a state that
-//     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers).
+//     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers, TestSeveralErroredStates).
 //   - The configuration is unpacked inside its folder or not at all (unpack_test.go).
-//   - Tokens and variable values are in no log line, message or process argument.
+//   - Tokens and variable values are in no log line, message or process argument; nor does
+//     tofu's own message show a value that it cannot take (TestValuesAreNotInTheLogs).
 //   - One execution gives both logs; in that of events each line is whole, and one that
 //     a client could bear (TestBothLogs, TestEventsOverTheLimit, TestEventsLeaveOutWhatClientsCannotBear).
 //   - No sensitive value is in the redacted plan (TestRedact).

@@ -166,11 +166,12 @@ func (a *attempt) keepErroredState() bool {
 	if _, err := os.Lstat(a.sandbox.erroredState()); err != nil {
 		return false
 	}
-	if err := a.folder.keep(a.sandbox.erroredState(), a.id); err != nil {
+	place, err := a.folder.keep(a.sandbox.erroredState(), a.id)
+	if err != nil {
 		a.log.Printf("\nThe state that could not be published stays on the runner, in %s.", a.sandbox.erroredState())
 		return true
 	}
-	a.log.Printf("\nThe state that could not be published is kept on the runner, in %s. An operator of the runner finds it there.", a.folder.keptState(a.id))
+	a.log.Printf("\nThe state that could not be published is kept on the runner, in %s. An operator of the runner finds it there.", place)
 	return true
 }
 
@@ -195,7 +196,14 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err := a.checkEncryption(variables.Environment); err != nil {
 		return nil, err
 	}
-	if err := a.sandbox.writeVariables(variables.Terraform); err != nil {
+	inputs, err := valuesOf(variables.Terraform)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.binary.checkExpressions(a.working, a.sandbox, inputs.expressions); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeVariables(inputs); err != nil {
 		return nil, err
 	}
 	if err := a.sandbox.writeOverride(a.host, a.manifest); err != nil {

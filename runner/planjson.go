@@ -117,10 +117,14 @@ func (d *planDigest) redactResources(dec *json.Decoder, out *bufio.Writer, list 
 		return err
 	}
 	fmt.Fprintf(out, "%s:[", quoted(list))
-	for first := true; dec.More(); first = false {
+	comma := separator{out: out}
+	for dec.More() {
 		var resource map[string]json.RawMessage
 		if err := dec.Decode(&resource); err != nil {
 			return err
+		}
+		if string(resource["mode"]) == `"ephemeral"` {
+			continue // it changes nothing, and a client could not draw it
 		}
 		var c change
 		if err := json.Unmarshal(resource["change"], &c); err != nil {
@@ -140,9 +144,7 @@ func (d *planDigest) redactResources(dec *json.Decoder, out *bufio.Writer, list 
 		if err != nil {
 			return err
 		}
-		if !first {
-			out.WriteByte(',')
-		}
+		comma.next()
 		out.Write(raw)
 	}
 	out.WriteString("],")

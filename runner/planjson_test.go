@@ -134,8 +134,40 @@ func TestRedactChanges(t *testing.T) {
 		_, err := redactChanges(strings.NewReader(broken), bufio.NewWriter(&bytes.Buffer{}))
 		assert.Error(t, err, broken)
 	}
-	_, err = redactChanges(strings.NewReader(`{"resource_changes":[{"mode":"ephemeral","type":"t","provider_name":"p","change":{"actions":["open"]}}]}`), bufio.NewWriter(&bytes.Buffer{}))
-	assert.ErrorContains(t, err, "ephemeral", "a client crashes at it")
+	_, err = redactChanges(strings.NewReader(`{"resource_changes":[{"mode":"list","type":"t","provider_name":"p","change":{"actions":["open"]}}]}`), bufio.NewWriter(&bytes.Buffer{}))
+	assert.ErrorContains(t, err, "unknown mode")
+}
+
+// A plan has ephemeral resources among the changes, which a client cannot draw.
+func TestEphemeralResourcesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const (
+		ephemeral = `{"address":"ephemeral.t.e","mode":"ephemeral","type":"secret","provider_name":"p","change":{"actions":["open"],"before":null,"after":null}}`
+		managed   = `{"address":"t.m","mode":"managed","type":"t","provider_name":"p","change":{"actions":["create"],"before":null,"after":{}}}`
+	)
+	for _, row := range []struct {
+		changes []string
+		want    int
+	}{
+		{[]string{ephemeral}, 0},
+		{[]string{ephemeral, managed}, 1},
+		{[]string{managed, ephemeral}, 1},
+		{[]string{managed, ephemeral, ephemeral, managed}, 2},
+	} {
+		var out bytes.Buffer
+		w := bufio.NewWriter(&out)
+		digest, err := redactChanges(strings.NewReader(`{"resource_changes":[`+strings.Join(row.changes, ",")+`]}`), w)
+		require.NoError(t, err)
+		require.NoError(t, w.Flush())
+		var doc struct {
+			ResourceChanges []struct{ Mode string } `json:"resource_changes"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(out.String()+`"end":1}`), &doc))
+		require.Len(t, doc.ResourceChanges, row.want)
+		assert.NotContains(t, out.String(), "ephemeral")
+		assert.Equal(t, row.want, digest.summary.Additions)
+		assert.NotContains(t, digest.types, schemaKey{"p", "", "secret"}, "no schema is asked for")
+	}
 }
 
 func TestCopySchemas(t *testing.T) {

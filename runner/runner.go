@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -212,35 +215,66 @@ func (f folder) clear() error {
 	for _, entry := range old {
 		dir := filepath.Join(f.attempts(), entry.Name())
 		kept := true
-		_ = filepath.WalkDir(filepath.Join(dir, "config"), func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && d.Name() == erroredState {
-				kept = f.keep(path, entry.Name()) == nil && kept
-			}
-			return nil
-		})
+		for _, state := range erroredStates(filepath.Join(dir, "config")) {
+			_, err := f.keep(state, entry.Name())
+			kept = err == nil && kept
+		}
 		if !kept {
 			slog.Error("a state that could not be published is still in the folder of its attempt; the folder stays", "folder", dir)
 			continue
 		}
 		if err := removeSandbox(dir); err != nil {
-			return err
+			slog.Error("could not remove the folder of an attempt; it stays", "folder", dir, "error", err)
 		}
 	}
 	return nil
 }
 
-// keep moves an errored.tfstate to where an operator finds it, and says so.
-func (f folder) keep(path, name string) error {
-	place := f.keptState(name)
-	if err := os.Rename(path, place); err != nil {
-		return err
-	}
-	slog.Error("tofu could not publish its state; it is kept for recovery", "file", place)
-	return os.Chmod(place, 0o600)
+// erroredStates finds all states that tofu could not publish, or that came with the
+// configuration. First is that of the folder where tofu ran: the override file is there.
+func erroredStates(config string) []string {
+	openFolders(config)
+	var first, others []string
+	_ = filepath.WalkDir(config, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() != erroredState {
+			return nil
+		}
+		beside, _ := os.ReadDir(filepath.Dir(path))
+		if slices.ContainsFunc(beside, func(file os.DirEntry) bool { return strings.HasSuffix(file.Name(), overrideName) }) {
+			first = append(first, path)
+		} else {
+			others = append(others, path)
+		}
+		return nil
+	})
+	return append(first, others...)
 }
 
-func (f folder) keptState(name string) string {
-	return filepath.Join(f.errored(), filepath.Base(name)+".tfstate")
+// keep moves an errored.tfstate to where an operator finds it, and says where. What is
+// kept there already stays.
+func (f folder) keep(path, name string) (place string, err error) {
+	place, err = f.placeFor(filepath.Base(name))
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(path, place); err != nil {
+		_ = os.Remove(place)
+		return "", err
+	}
+	slog.Error("tofu could not publish its state; it is kept for recovery", "file", place)
+	return place, os.Chmod(place, 0o600)
+}
+
+// placeFor takes the first free place for a state of the name, with an empty file.
+func (f folder) placeFor(name string) (string, error) {
+	place := filepath.Join(f.errored(), name+".tfstate")
+	for n := 2; ; n++ {
+		err := writeNew(place, nil)
+		if !errors.Is(err, fs.ErrExist) {
+			return place, err
+		}
+		place = filepath.Join(f.errored(), fmt.Sprintf("%s-%d.tfstate", name, n))
+	}
 }
 
 // binary is the tofu that this runner executes.
@@ -275,7 +309,12 @@ func inspect(ctx context.Context, path string) (binary, error) {
 // version number would not tell: this is not in all releases, and builds differ.
 func writesEvents(ctx context.Context, path string) bool {
 	cmd := exec.CommandContext(ctx, path, "plan", "-help")
-	cmd.Env = []string{"HOME=" + os.Getenv("HOME"), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}
+	cmd.Env = ownEnvironment()
 	help, err := cmd.Output()
 	return err == nil && bytes.Contains(help, []byte("-json-into="))
+}
+
+// ownEnvironment is that of a tofu that the runner asks something for itself.
+func ownEnvironment() []string {
+	return []string{"HOME=" + os.Getenv("HOME"), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}
 }

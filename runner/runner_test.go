@@ -500,24 +500,6 @@ func TestEndOfTheRunner(t *testing.T) {
 	assert.Equal(t, "The runner was told to end at once.", done.Message)
 }
 
-func TestLeftovers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	work := filepath.Join(dir, "attempts", "sbx-OLD", "config", "envs")
-	require.NoError(t, os.MkdirAll(work, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(work, erroredState), []byte("precious"), 0o644))
-	f, err := openFolder(dir)
-	require.NoError(t, err)
-	defer f.release()
-	assert.NoDirExists(t, filepath.Join(dir, "attempts", "sbx-OLD"))
-	text, err := os.ReadFile(filepath.Join(dir, "errored", "sbx-OLD.tfstate"))
-	require.NoError(t, err)
-	assert.Equal(t, "precious", string(text))
-
-	_, err = openFolder(dir)
-	assert.ErrorContains(t, err, "Another runner works in")
-}
-
 // Every call but the poll may lose its answer; the repeat changes nothing.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	overrideName = "zz_holdfast_override.tf"
 	lockFileName = ".terraform.lock.hcl"
 	erroredState = "errored.tfstate" // what tofu writes into its folder when it cannot publish a state
 )
@@ -58,11 +59,31 @@ const tmpPrefix = "holdfast-runner-"
 func removeSandbox(path string) error {
 	if short, err := os.Readlink(filepath.Join(path, "tmp")); err == nil &&
 		filepath.Dir(short) == filepath.Clean(os.TempDir()) && strings.HasPrefix(filepath.Base(short), tmpPrefix) {
-		if err := os.RemoveAll(short); err != nil {
+		if err := removeAll(short); err != nil {
 			return err
 		}
 	}
+	return removeAll(path)
+}
+
+// removeAll deletes also what is in folders that their makers closed to writing, as
+// those of Go's module cache.
+func removeAll(path string) error {
+	if err := os.RemoveAll(path); err == nil {
+		return nil
+	}
+	openFolders(path)
 	return os.RemoveAll(path)
+}
+
+// openFolders gives the runner all rights in a folder and those in it, as far as it may.
+func openFolders(path string) {
+	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error { // follows no links
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(at, 0o700)
+		}
+		return nil
+	})
 }
 
 func (s sandbox) config() string       { return filepath.Join(s.path, "config") }
@@ -132,9 +153,9 @@ func cliString(text string) string {
 // writeOverride writes the override file that puts this server's workspace in the
 // place of whatever cloud, remote or other backend block the configuration has.
 func (s sandbox) writeOverride(host string, m wire.Manifest) error {
-	name, err := lastOf(s.work, "zz_holdfast_override.tf", isOverride, func(last string) string {
+	name, err := lastOf(s.work, overrideName, isOverride, func(last string) string {
 		stem, _, _ := strings.Cut(last, ".")
-		return stem + "_zz_holdfast_override.tf"
+		return stem + "_" + overrideName
 	})
 	if err != nil {
 		return err

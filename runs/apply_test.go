@@ -176,6 +176,8 @@ func TestAnApplyThatNeverStarted(t *testing.T) {
 	})
 	t.Run("but sent state, is held", func(t *testing.T) {
 		e := w.confirmed(w.workspace())
+		wantCode(t, second(e.begin(e.actor, e.WorkspaceID, stateFile(1), 1)), fault.Conflict, "not_applying")
+		e.actor.Applying = true // had it got through all the same
 		require.NoError(t, second(e.begin(e.actor, e.WorkspaceID, stateFile(1), 1)))
 		e.done(Done{Outcome: OutcomeErrored})
 		w.wantStatus(e.RunID, ApplyFailed)

@@ -122,6 +122,12 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 		}
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_failed", Message: d.Message})
 	}
+	if d.Plan != nil && (d.ExitCode != 0 && d.ExitCode != 2 || (d.ExitCode == 2) != d.Plan.HasChanges) {
+		return step(ctx, tx, r, move{
+			To: PlanFailed, Actor: actor, Reason: "report_contradicts_itself",
+			Message: fmt.Sprintf("The runner reported a finished plan with exit code %d, which does not fit what it says about changes.", d.ExitCode),
+		})
+	}
 	missing, err := s.recordEvidence(ctx, tx, r, a, d)
 	if err != nil {
 		return err
@@ -254,6 +260,12 @@ func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispa
 	actor := runnerActor(a)
 	switch d.Outcome {
 	case OutcomeFinished:
+		if !d.TofuStarted || d.ExitCode != 0 || d.ErroredState {
+			return step(ctx, tx, r, move{
+				To: NeedsRecovery, Actor: actor, Reason: "report_contradicts_itself",
+				Message: "The runner reported success with a failed exit code, without having started tofu, or with state left unpublished.",
+			})
+		}
 		return s.succeed(ctx, tx, r, a, d)
 	case OutcomeErrored:
 		trace, err := s.trace(ctx, tx, *r, a, d.ErroredState)

@@ -24,19 +24,25 @@ type Sweeper struct {
 	// Silence counts only in time in which a heartbeat could have been recorded.
 	steadySince time.Time
 	steady      bool
-	last        time.Time // of the last sweep, by the wall clock: the monotonic one stands still while a machine sleeps
+	last        time.Time // when the last sweep ended, by the wall clock: the monotonic one stands still while a machine sleeps
 }
 
 // NewSweeper makes a sweeper.
 func NewSweeper(s *Service) *Sweeper { return &Sweeper{runs: s} }
 
-// Run sweeps every interval until ctx ends.
+// Run sweeps every interval until ctx ends. Logs are folded beside it: that takes the
+// object store, and a store that hangs must not keep a deadline from acting.
 func (w *Sweeper) Run(ctx context.Context, interval time.Duration) {
+	go repeat(ctx, interval, "fold the logs", w.runs.foldLogs)
+	repeat(ctx, interval, "sweep", w.Sweep)
+}
+
+func repeat(ctx context.Context, interval time.Duration, what string, do func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		if err := w.Sweep(ctx); err != nil && ctx.Err() == nil {
-			slog.Error("a sweep failed and is repeated", "error", err)
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			slog.Error("a background task failed and is repeated", "task", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -58,8 +64,8 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 	if !w.steady || late {
 		w.steady, w.steadySince = true, clock.Now()
 	}
-	w.last = now
-	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.foldLogs}
+	defer func() { w.last = clock.Now().Round(0) }()
+	steps := []func(context.Context) error{s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}
@@ -70,7 +76,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		}
 	}
 	err := errors.Join(errs...)
-	if fault.Is(err, fault.Unavailable) {
+	if fault.HasCode(err, "database_unavailable") {
 		w.steady = false
 	}
 	return err

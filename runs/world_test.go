@@ -278,6 +278,9 @@ func (e *executor) tryStart() error {
 func (e *executor) start() {
 	e.Helper()
 	require.NoError(e, e.tryStart())
+	var err error
+	e.actor, err = e.disp.Authenticate(ctx, e.session.Token) // from here on it may publish
+	require.NoError(e, err)
 }
 
 func stateFile(serial int64) string {

@@ -46,7 +46,7 @@ from_path() {
 
 from_release() {
 	say "downloading OpenTofu $version"
-	(cd "$root/tools/gettofu" && go build -o "$work/gettofu" . && "$work/gettofu" "$version" "$work/tofu") && recent "$work/tofu"
+	(cd "$root/tools/gettofu" && go build -buildvcs=false -o "$work/gettofu" . && "$work/gettofu" "$version" "$work/tofu") && recent "$work/tofu"
 }
 
 # progress PID LOG prints a line each 15 s for as long as PID runs.

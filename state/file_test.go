@@ -221,6 +221,31 @@ func TestReadFileTakesAnyLengthInConstantMemory(t *testing.T) {
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "allocated in all")
 }
 
+// Strings are looked at in words of eight bytes: every byte, at every place of a word,
+// is judged as encoding/json judges it, and so is an escape that the buffer cuts.
+func TestReadFileJudgesEveryByteOfAString(t *testing.T) {
+	judge := func(content string, r io.Reader) {
+		_, err := state.ReadFile(r)
+		assert.Equalf(t, json.Valid([]byte(content)), err == nil, "%.100q: %v", content, err)
+	}
+	for place := range 9 {
+		for c := range 256 {
+			content := `{"x":"` + strings.Repeat("é", place/2) + strings.Repeat("a", place%2) + string([]byte{byte(c)}) + `n23456789"}`
+			judge(content, strings.NewReader(content))
+			if place == 0 {
+				judge(content, iotest.OneByteReader(strings.NewReader(content)))
+			}
+		}
+	}
+	const buffer = 64 << 10
+	for _, tail := range []string{`\n"}`, `\u00e9"}`, `\x"}`, `\u00g9"}`, "\x1f\"}", `"}`, `",}`, `","y":12345}`, `\`, ``} {
+		for before := buffer - 24; before <= buffer+1; before++ {
+			content := `{"x":"` + strings.Repeat("A", before-len(`{"x":"`)) + tail
+			judge(content, strings.NewReader(content))
+		}
+	}
+}
+
 // FuzzReadFile compares with encoding/json, which is what tofu reads with: what
 // ReadFile accepts is JSON, and the facts are the same.
 func FuzzReadFile(f *testing.F) {
@@ -306,4 +331,47 @@ func decode(t *testing.T, content []byte) (want facts) {
 		}
 	}
 	return want
+}
+
+// BenchmarkReadFile reads what tofu encrypted (one long string), and what it wrote in
+// plain: indented, with the attributes of every instance.
+func BenchmarkReadFile(b *testing.B) {
+	resource := `    {
+      "module": "module.net",
+      "mode": "managed",
+      "type": "terraform_data",
+      "name": "one",
+      "provider": "provider[\"terraform.io/builtin/terraform\"]",
+      "instances": [
+        {
+          "schema_version": 0,
+          "attributes": {
+            "id": "0dbd8f9a-3f1a-7a52-46fc-4b2a1d0f6f9b",
+            "arn": "arn:aws:iam::123456789012:policy/a-policy-of-some-length",
+            "policy": "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":[\"s3:GetObject\",\"s3:PutObject\"],\"Resource\":\"*\"}]}",
+            "tags": {
+              "Name": "one",
+              "Owner": "platform"
+            },
+            "size": 1024,
+            "timeouts": null
+          },
+          "sensitive_attributes": []
+        }
+      ]
+    }`
+	for name, content := range map[string]string{
+		"encrypted": `{"serial":5,"lineage":"l","encrypted_data":"` + strings.Repeat("QUJD", 2<<20) + `"}`,
+		"plain":     `{"serial":5,"lineage":"l","resources":[` + resource + strings.Repeat(",\n"+resource, 7000) + `]}`,
+		"escapes":   `{"serial":5,"lineage":"l","x":"` + strings.Repeat(`\n`, 4<<20) + `"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(content)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := state.ReadFile(strings.NewReader(content))
+				require.NoError(b, err)
+			}
+		})
+	}
 }

@@ -23,13 +23,27 @@ type Output struct {
 // outputsOf gives the outputs of a version: those in the file, or for a state that
 // the client encrypted those that it sent in plain beside it, unless the workspace
 // does not keep those.
-func outputsOf(v Version, file File) []FileOutput {
+func (s *Service) outputsOf(ctx context.Context, tx postgres.Tx, v Version, file File) ([]FileOutput, error) {
 	if !file.Encrypted && !file.OutputsLeftOut {
-		return file.Outputs
+		return file.Outputs, nil
+	}
+	if !file.Encrypted || v.mustBeEncrypted {
+		return unknownOutputs(), nil
+	}
+	sealed, err := postgres.Value[[]byte](ctx, tx, Queries.Get("DeclaredOutputsSealed"), postgres.Args{"id": v.ID})
+	if err != nil {
+		return nil, fmt.Errorf("read the declared outputs of %s: %w", v.ID, err)
+	}
+	if sealed == nil {
+		return unknownOutputs(), nil
+	}
+	plain, err := s.objects.OpenValue(ctx, tx, v.Organization, outputsLabel(v.ID), sealed)
+	if err != nil {
+		return nil, err
 	}
 	var declared map[string]FileOutput
-	if !file.Encrypted || v.mustBeEncrypted || json.Unmarshal(v.declaredOutputs, &declared) != nil {
-		return unknownOutputs()
+	if json.Unmarshal(plain, &declared) != nil {
+		return unknownOutputs(), nil
 	}
 	list := make([]FileOutput, 0, len(declared))
 	for name, o := range declared {
@@ -37,7 +51,7 @@ func outputsOf(v Version, file File) []FileOutput {
 		list = append(list, o)
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	return list
+	return list, nil
 }
 
 // unknownOutputs stands for outputs that are in the state only. An empty list would

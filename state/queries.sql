@@ -30,17 +30,23 @@ select id from state_versions
    and status <> 'discarded' and rollback_of_id is null;
 
 -- name: Get
-select {VersionColumns}, v.resources_sealed, v.declared_outputs_sealed,
+-- What is sealed in the row is read by itself: it may be large, and few need it.
+select {VersionColumns},
        (select w.client_encrypted from workspaces w where w.id = v.workspace_id) as must_be_encrypted
   from state_versions v
  where v.id = @id;
+
+-- name: ResourcesSealed
+select resources_sealed from state_versions where id = @id;
+
+-- name: DeclaredOutputsSealed
+select declared_outputs_sealed from state_versions where id = @id;
 
 -- name: Lock
 select id from state_versions where id = @id for update;
 
 -- name: List
--- A list never reads what is sealed in the rows.
-select {VersionColumns}, null::bytea as resources_sealed, null::bytea as declared_outputs_sealed, false as must_be_encrypted
+select {VersionColumns}, false as must_be_encrypted
   from state_versions v
  where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status)
  order by v.created_at desc, v.id desc

@@ -52,6 +52,9 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if w.ClientEncrypted && !old.ClientEncrypted {
 			return notEncrypted()
 		}
+		if old, err = s.withResources(ctx, tx, old); err != nil {
+			return err
+		}
 		id := ids.New[ids.StateVersion]()
 		resources, err := s.sealResources(ctx, tx, old.Organization, id, old.Resources)
 		if err != nil {
@@ -82,6 +85,7 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if v, err = s.load(ctx, tx, id); err != nil {
 			return err
 		}
+		v.Resources = old.Resources
 		if err := s.sealOutputs(ctx, tx, v, files); err != nil {
 			return err
 		}

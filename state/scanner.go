@@ -2,10 +2,14 @@ package state
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
+	"math/bits"
 	"strconv"
+	"unicode/utf8"
 )
 
 // scanner walks JSON without keeping it: encoding/json holds a whole string in
@@ -13,8 +17,9 @@ import (
 // encoding/json accepts too.
 type scanner struct {
 	r       *bufio.Reader
-	capture *[]byte // when set, every byte read is appended
-	limit   int     // of the capture; over it bytes are dropped and tooLong is set
+	capture bool   // every byte read is appended to kept
+	kept    []byte // serves one capture after the other
+	limit   int    // of the capture; over it bytes are dropped and tooLong is set
 	tooLong bool
 }
 
@@ -28,6 +33,26 @@ var (
 	errTruncated = &syntaxError{"it ends too early"}
 )
 
+// ahead gives the bytes that are in the buffer, at least one. They are valid until
+// the next call of ahead.
+func (s *scanner) ahead() ([]byte, error) {
+	if s.r.Buffered() == 0 {
+		if _, err := s.r.Peek(1); err == io.EOF {
+			return nil, errTruncated
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return s.r.Peek(s.r.Buffered())
+}
+
+// take takes the first n of the bytes that ahead gave.
+func (s *scanner) take(ahead []byte, n int) error {
+	s.keep(ahead[:n]...)
+	_, err := s.r.Discard(n)
+	return err
+}
+
 func (s *scanner) read() (byte, error) {
 	c, err := s.r.ReadByte()
 	if err == io.EOF {
@@ -39,33 +64,34 @@ func (s *scanner) read() (byte, error) {
 	return c, err
 }
 
-func (s *scanner) keep(bytes ...byte) {
+func (s *scanner) keep(chunk ...byte) {
 	switch {
-	case s.capture == nil || s.tooLong:
-	case len(*s.capture)+len(bytes) > s.limit:
-		s.tooLong, *s.capture = true, nil
+	case !s.capture || s.tooLong:
+	case len(s.kept)+len(chunk) > s.limit:
+		s.tooLong, s.kept = true, nil
 	default:
-		*s.capture = append(*s.capture, bytes...)
+		s.kept = append(s.kept, chunk...)
 	}
 }
 
 // peek gives the next byte that is not white space without taking it.
 func (s *scanner) peek() (byte, error) {
 	for {
-		next, err := s.r.Peek(1)
-		if err == io.EOF {
-			return 0, errTruncated
-		}
+		ahead, err := s.ahead()
 		if err != nil {
 			return 0, err
 		}
-		switch next[0] {
-		case ' ', '\n', '\t', '\r':
-			if _, err := s.read(); err != nil {
+		n := 0
+		for n < len(ahead) && (ahead[n] == ' ' || ahead[n] == '\n' || ahead[n] == '\t' || ahead[n] == '\r') {
+			n++
+		}
+		if n > 0 {
+			if err := s.take(ahead, n); err != nil {
 				return 0, err
 			}
-		default:
-			return next[0], nil
+		}
+		if n < len(ahead) {
+			return ahead[n], nil
 		}
 	}
 }
@@ -175,22 +201,60 @@ func (s *scanner) skipText() error {
 		return err
 	}
 	for {
-		c, err := s.read()
+		ahead, err := s.ahead()
 		if err != nil {
 			return err
 		}
-		switch {
-		case c == '"':
+		n := plain(ahead)
+		for n+1 < len(ahead) && ahead[n] == '\\' && shortEscape(ahead[n+1]) {
+			n += 2
+			n += plain(ahead[n:])
+		}
+		if n == len(ahead) {
+			if err := s.take(ahead, n); err != nil {
+				return err
+			}
+			continue
+		}
+		c := ahead[n]
+		if err := s.take(ahead, n+1); err != nil {
+			return err
+		}
+		switch c {
+		case '"':
 			return nil
-		case c < ' ':
-			return &syntaxError{"a string in it holds a control character"}
-		case c == '\\':
+		case '\\':
 			if err := s.skipEscape(); err != nil {
 				return err
 			}
+		default:
+			return &syntaxError{"a string in it holds a control character"}
 		}
 	}
 }
+
+// plain counts the bytes before the first that means something in a string: a quote,
+// a backslash or a control character. It looks at eight bytes at a time, because a
+// ciphertext is one string that is as long as the whole state.
+func plain(b []byte) int {
+	n := 0
+	for ; n+8 <= len(b); n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		if found := below(w, ' ') | below(w^('"'*ones), 1) | below(w^('\\'*ones), 1); found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for n < len(b) && b[n] >= ' ' && b[n] != '"' && b[n] != '\\' {
+		n++
+	}
+	return n
+}
+
+const ones = 0x0101010101010101 // times a byte: that byte in each of the eight places
+
+// below marks the high bit of each byte of w that is less than limit (at most 128).
+// The lowest mark is exact; those above it may be false, for the subtraction borrows.
+func below(w, limit uint64) uint64 { return (w - limit*ones) &^ w & (0x80 * ones) }
 
 func (s *scanner) skipEscape() error {
 	c, err := s.read()
@@ -198,9 +262,9 @@ func (s *scanner) skipEscape() error {
 		return err
 	}
 	digits := 0
-	switch c {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-	case 'u':
+	switch {
+	case shortEscape(c):
+	case c == 'u':
 		digits = 4
 	default:
 		return &syntaxError{"a string in it holds an unknown escape"}
@@ -216,24 +280,31 @@ func (s *scanner) skipEscape() error {
 	return nil
 }
 
-// raw takes a value and gives its bytes; a value over limit bytes is taken all the
-// same, and errTooLong says that it was not kept.
+// shortEscape tells whether c makes a whole escape with the backslash before it.
+func shortEscape(c byte) bool {
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	}
+	return false
+}
+
+// raw takes a value and gives its bytes, valid until the next call; a value over
+// limit bytes is taken all the same, and errTooLong says that it was not kept.
 func (s *scanner) raw(limit int) ([]byte, error) {
-	var kept []byte
 	if _, err := s.peek(); err != nil {
 		return nil, err
 	}
-	s.capture, s.limit, s.tooLong = &kept, limit, false
+	s.capture, s.kept, s.limit, s.tooLong = true, s.kept[:0], limit, false
 	err := s.skip(0)
-	tooLong := s.tooLong
-	s.capture, s.tooLong = nil, false
+	s.capture = false
 	if err != nil {
 		return nil, err
 	}
-	if tooLong {
+	if s.tooLong {
 		return nil, errTooLong
 	}
-	return kept, nil
+	return s.kept, nil
 }
 
 // text takes a string; null reads as "".
@@ -244,6 +315,9 @@ func (s *scanner) text() (string, error) {
 	}
 	if err != nil {
 		return "", err
+	}
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), nil // nothing for encoding/json to replace
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -268,27 +342,32 @@ const literalLimit = 1024
 
 // skipLiteral takes a number, true, false or null.
 func (s *scanner) skipLiteral() error {
-	var literal []byte
+	var literal []byte // what was taken; one that lies whole in the buffer is not copied
 	for {
-		next, err := s.r.Peek(1)
-		if err != nil && err != io.EOF {
+		ahead, err := s.ahead()
+		if err != nil && err != error(errTruncated) {
 			return err
 		}
-		if err != nil || !ofLiteral(next[0]) {
-			break
+		n := 0
+		for n < len(ahead) && ofLiteral(ahead[n]) {
+			n++
 		}
-		if literal = append(literal, next[0]); len(literal) > literalLimit {
+		if len(literal)+n > literalLimit {
 			return &syntaxError{"a number in it is too long"}
 		}
-		if _, err := s.r.Discard(1); err != nil {
-			return err
+		whole := ahead[:n]
+		ended := n < len(ahead) || err != nil
+		if len(literal) > 0 || !ended {
+			literal = append(literal, whole...)
+			whole = literal
+		}
+		if ended && !json.Valid(whole) {
+			return &syntaxError{"it holds something that is not JSON"}
+		}
+		if takeErr := s.take(ahead, n); takeErr != nil || ended {
+			return takeErr
 		}
 	}
-	if !json.Valid(literal) {
-		return &syntaxError{"it holds something that is not JSON"}
-	}
-	s.keep(literal...)
-	return nil
 }
 
 func ofLiteral(c byte) bool {

@@ -110,6 +110,9 @@ func (s *Service) Begin(ctx context.Context, actor authz.Actor, workspace ids.Wo
 // attempt by its run's, with the epoch it was given.
 func mayPublish(actor authz.Actor, status fence.Status) error {
 	if actor.Kind == authz.AttemptActor {
+		if !actor.Applying {
+			return fault.New(fault.Conflict, "not_applying", "This attempt has not redeemed its authority to apply, so it may not publish state.")
+		}
 		if status.RecoveryHeld || !status.HeldBy(fence.Run, string(actor.Run)) || status.Epoch != actor.Epoch {
 			return fault.New(fault.Conflict, "stale_fence", "This run no longer holds the workspace: its lock (epoch %d) has been taken away. The state was not accepted; it is left in errored.tfstate.", actor.Epoch)
 		}
@@ -188,7 +191,7 @@ func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status
 	if err != nil || expired == 1 {
 		return Version{}, err
 	}
-	return s.load(ctx, tx, id)
+	return s.Load(ctx, tx, id)
 }
 
 func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, status fence.Status, base ids.StateVersion, in Create) (Version, error) {

@@ -67,6 +67,33 @@ func TestPublishAndReadBack(t *testing.T) {
 	assert.Equal(t, outputs, same)
 }
 
+func TestResourcesAreThereWhereverOneVersionIsShown(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, "x")
+	v := w.publish(w.ada, 1, content)
+	require.NotEmpty(t, v.Resources)
+	shown := map[string]state.Version{"version": w.version(v.ID)}
+	var err error
+	shown["the same create again"], _, err = w.Begin(ctx, w.ada, w.ws, announce(1, lineage, content))
+	require.NoError(t, err)
+	shown["the same upload again"], err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err)
+	shown["current"], err = w.Current(ctx, w.ada, w.ws)
+	require.NoError(t, err)
+	require.NoError(t, postgres.InTx(ctx, w.db, "test.load", func(tx postgres.Tx) error {
+		shown["load"], err = w.Load(ctx, tx, v.ID)
+		return err
+	}))
+	for where, got := range shown {
+		assert.Equal(t, v, got, where)
+	}
+	back, err := w.Rollback(ctx, w.ada, w.ws, v.ID)
+	require.NoError(t, err)
+	assert.Equal(t, v.Resources, back.Resources)
+	assert.Equal(t, back, w.version(back.ID))
+}
+
 func TestVersionsAreListedNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.lock(w.ada)

@@ -33,7 +33,7 @@ func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reade
 		return Version{}, err
 	}
 	if v.Status == Finalized {
-		return repeated(v, body)
+		return s.repeated(ctx, v, body)
 	}
 	file, object, err := s.store(ctx, v, body)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reade
 
 // repeated answers an upload of a version that is final: the same bytes are a
 // lost answer asked for again, others are refused.
-func repeated(v Version, body io.Reader) (Version, error) {
+func (s *Service) repeated(ctx context.Context, v Version, body io.Reader) (Version, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, body); err != nil {
 		return Version{}, err
@@ -59,7 +59,11 @@ func repeated(v Version, body io.Reader) (Version, error) {
 	if refused := again(v, hex.EncodeToString(hash.Sum(nil))); refused != nil {
 		return Version{}, refused
 	}
-	return v, nil
+	err := postgres.InSnapshot(ctx, s.db, "state.repeated", func(tx postgres.Tx) (err error) {
+		v, err = s.withResources(ctx, tx, v)
+		return err
+	})
+	return v, err
 }
 
 func again(v Version, sha256 string) *fault.Error {
@@ -156,7 +160,11 @@ func (s *Service) finalize(ctx context.Context, id ids.StateVersion, file File, 
 		}
 		switch v.Status {
 		case Finalized: // by another request with the same version
-			refused = again(v, object.SHA256)
+			if refused = again(v, object.SHA256); refused == nil {
+				if v, err = s.withResources(ctx, tx, v); err != nil {
+					return err
+				}
+			}
 			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
 		case Discarded:
 			refused = discarded(v)
@@ -254,7 +262,10 @@ func (s *Service) publish(ctx context.Context, tx postgres.Tx, v *Version, statu
 	if err != nil {
 		return err
 	}
-	outputs := outputsOf(*v, file)
+	outputs, err := s.outputsOf(ctx, tx, *v, file) // before Finalize, which drops the declared ones
+	if err != nil {
+		return err
+	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("Finalize"), postgres.Args{
 		"id": v.ID, "epoch": v.Epoch, "serial": file.Serial, "lineage": file.Lineage, "size": object.Size, "sha256": object.SHA256,
 		"client_encrypted": file.Encrypted, "terraform_version": file.TerraformVersion, "resource_count": file.ResourceCount, "resources_sealed": resources, "object_id": object.ID,
@@ -286,8 +297,11 @@ func (s *Service) publish(ctx context.Context, tx postgres.Tx, v *Version, statu
 	if err := audit.Append(ctx, tx, audit.Entry{Organization: v.Organization, Actor: v.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(v.ID), Details: details}); err != nil {
 		return err
 	}
-	*v, err = s.load(ctx, tx, v.ID)
-	return err
+	if *v, err = s.load(ctx, tx, v.ID); err != nil {
+		return err
+	}
+	v.Resources = file.Resources
+	return nil
 }
 
 func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace, id, base ids.StateVersion) error {

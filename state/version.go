@@ -47,7 +47,7 @@ type Version struct {
 	SHA256           string
 	ClientEncrypted  bool
 	TerraformVersion string
-	Resources        []Resource // empty in lists
+	Resources        []Resource // filled in by withResources; empty where nobody asked for it
 	Base             ids.StateVersion
 	RollbackOf       ids.StateVersion
 	Run              ids.Run
@@ -59,7 +59,6 @@ type Version struct {
 	CreatedAt        time.Time
 	FinalizedAt      *time.Time
 
-	declaredOutputs []byte
 	mustBeEncrypted bool // the workspace takes nothing else; unknown in lists
 }
 
@@ -72,37 +71,35 @@ func (v Version) actor() authz.Actor {
 }
 
 type versionRow struct {
-	ID                    ids.StateVersion
-	OrganizationID        ids.Organization
-	WorkspaceID           ids.Workspace
-	Status                Status
-	DiscardReason         string
-	Epoch                 int64
-	HolderKind            fence.HolderKind
-	HolderID              string
-	DeclaredSerial        int64
-	DeclaredLineage       string
-	DeclaredMD5           string `db:"declared_md5"`
-	Forced                bool
-	Serial                int64
-	Lineage               string
-	Size                  int64
-	SHA256                string `db:"sha256"`
-	ClientEncrypted       bool
-	TerraformVersion      string
-	ResourcesSealed       []byte
-	BaseVersionID         ids.StateVersion
-	RollbackOfID          ids.StateVersion
-	RunID                 ids.Run
-	AttemptID             ids.Attempt
-	SandboxID             string
-	CreatedBy             ids.User
-	ObjectID              ids.Object
-	JSONObjectID          ids.Object `db:"json_object_id"`
-	DeclaredOutputsSealed []byte
-	MustBeEncrypted       bool
-	CreatedAt             time.Time
-	FinalizedAt           *time.Time
+	ID               ids.StateVersion
+	OrganizationID   ids.Organization
+	WorkspaceID      ids.Workspace
+	Status           Status
+	DiscardReason    string
+	Epoch            int64
+	HolderKind       fence.HolderKind
+	HolderID         string
+	DeclaredSerial   int64
+	DeclaredLineage  string
+	DeclaredMD5      string `db:"declared_md5"`
+	Forced           bool
+	Serial           int64
+	Lineage          string
+	Size             int64
+	SHA256           string `db:"sha256"`
+	ClientEncrypted  bool
+	TerraformVersion string
+	BaseVersionID    ids.StateVersion
+	RollbackOfID     ids.StateVersion
+	RunID            ids.Run
+	AttemptID        ids.Attempt
+	SandboxID        string
+	CreatedBy        ids.User
+	ObjectID         ids.Object
+	JSONObjectID     ids.Object `db:"json_object_id"`
+	MustBeEncrypted  bool
+	CreatedAt        time.Time
+	FinalizedAt      *time.Time
 }
 
 func (r versionRow) version() Version {
@@ -116,7 +113,7 @@ func (r versionRow) version() Version {
 	}
 }
 
-// load reads one version with what is sealed in its row.
+// load reads one version without what is sealed in its row.
 func (s *Service) load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
 	row, err := postgres.One[versionRow](ctx, tx, Queries.Get("Get"), postgres.Args{"id": id})
 	if postgres.NoRow(err) {
@@ -125,20 +122,28 @@ func (s *Service) load(ctx context.Context, tx postgres.Tx, id ids.StateVersion)
 	if err != nil {
 		return Version{}, fmt.Errorf("read the state version: %w", err)
 	}
-	v := row.version()
-	if row.ResourcesSealed != nil {
-		plain, err := s.objects.OpenValue(ctx, tx, v.Organization, resourcesLabel(id), row.ResourcesSealed)
-		if err != nil {
-			return Version{}, err
-		}
-		if err := json.Unmarshal(plain, &v.Resources); err != nil {
-			return Version{}, fmt.Errorf("read the resources of %s: %w", id, err)
-		}
+	return row.version(), nil
+}
+
+// withResources opens the list of resources, which may be large, for those who show
+// or count it. Only a finalized version has one.
+func (s *Service) withResources(ctx context.Context, tx postgres.Tx, v Version) (Version, error) {
+	if v.Status != Finalized {
+		return v, nil
 	}
-	if row.DeclaredOutputsSealed != nil {
-		if v.declaredOutputs, err = s.objects.OpenValue(ctx, tx, v.Organization, outputsLabel(id), row.DeclaredOutputsSealed); err != nil {
-			return Version{}, err
-		}
+	sealed, err := postgres.Value[[]byte](ctx, tx, Queries.Get("ResourcesSealed"), postgres.Args{"id": v.ID})
+	if err != nil {
+		return Version{}, fmt.Errorf("read the resources of %s: %w", v.ID, err)
+	}
+	if sealed == nil {
+		return v, nil
+	}
+	plain, err := s.objects.OpenValue(ctx, tx, v.Organization, resourcesLabel(v.ID), sealed)
+	if err != nil {
+		return Version{}, err
+	}
+	if err := json.Unmarshal(plain, &v.Resources); err != nil {
+		return Version{}, fmt.Errorf("read the resources of %s: %w", v.ID, err)
 	}
 	return v, nil
 }
@@ -179,7 +184,10 @@ func (s *Service) Current(ctx context.Context, actor authz.Actor, workspace ids.
 		if id == "" {
 			return fault.New(fault.NotFound, "no_state", "Workspace %q has no state yet.", w.Name)
 		}
-		v, err = s.load(ctx, tx, id)
+		if v, err = s.load(ctx, tx, id); err != nil {
+			return err
+		}
+		v, err = s.withResources(ctx, tx, v)
 		return err
 	})
 	return v, err
@@ -213,15 +221,23 @@ func OpenUploads(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, e
 	return postgres.Value[int](ctx, tx, Queries.Get("OpenUploads"), postgres.Args{"workspace_id": workspace, "epoch": epoch})
 }
 
-// Load gives a version without asking who wants it, for the packages above.
+// Load gives a version with its resources without asking who wants it, for the
+// packages above.
 func (s *Service) Load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
-	return s.load(ctx, tx, id)
+	v, err := s.load(ctx, tx, id)
+	if err != nil {
+		return Version{}, err
+	}
+	return s.withResources(ctx, tx, v)
 }
 
-// Version gives one version.
+// Version gives one version with its resources.
 func (s *Service) Version(ctx context.Context, actor authz.Actor, id ids.StateVersion) (v Version, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "state.version", func(tx postgres.Tx) error {
-		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
+		if v, err = s.visible(ctx, tx, actor, authz.StateRead, id); err != nil {
+			return err
+		}
+		v, err = s.withResources(ctx, tx, v)
 		return err
 	})
 	return v, err
@@ -256,7 +272,8 @@ type Filter struct {
 	Limit, Offset int
 }
 
-// Versions lists the versions of a workspace, newest first, and counts all of them.
+// Versions lists the versions of a workspace without their resources, newest first,
+// and counts all of them.
 func (s *Service) Versions(ctx context.Context, actor authz.Actor, workspace ids.Workspace, f Filter) (list []Version, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "state.versions", func(tx postgres.Tx) error {
 		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateRead, workspace); err != nil {
@@ -277,7 +294,8 @@ func (s *Service) Versions(ctx context.Context, actor authz.Actor, workspace ids
 	return list, total, err
 }
 
-// Download gives the bytes of a version as they came. The caller closes the reader.
+// Download gives the bytes of a version as they came; the Version beside them has no
+// resources. The caller closes the reader.
 func (s *Service) Download(ctx context.Context, actor authz.Actor, id ids.StateVersion) (io.ReadCloser, Version, error) {
 	return s.open(ctx, actor, id, func(v Version) ids.Object { return v.Object })
 }
@@ -289,7 +307,11 @@ func (s *Service) DownloadJSON(ctx context.Context, actor authz.Actor, id ids.St
 }
 
 func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersion, which func(Version) ids.Object) (io.ReadCloser, Version, error) {
-	v, err := s.Version(ctx, actor, id)
+	var v Version
+	err := postgres.InSnapshot(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
+		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
+		return err
+	})
 	if err != nil {
 		return nil, Version{}, err
 	}

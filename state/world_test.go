@@ -153,7 +153,7 @@ func (w world) apply(predecessor ids.StateVersion) (authz.Actor, fence.Token) {
 	run := ids.New[ids.Run]()
 	tok := w.acquire(fence.Holder{Kind: fence.Run, ID: string(run)})
 	return authz.Actor{
-		Kind: authz.AttemptActor, Attempt: ids.New[ids.Attempt](), Run: run, Organization: w.acme.ID, Workspace: w.ws,
+		Kind: authz.AttemptActor, Applying: true, Attempt: ids.New[ids.Attempt](), Run: run, Organization: w.acme.ID, Workspace: w.ws,
 		Phase: authz.Apply, Sandbox: "box-1", Epoch: tok.Epoch, Predecessor: predecessor,
 	}, tok
 }

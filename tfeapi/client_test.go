@@ -14,6 +14,9 @@ import (
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/authz"
 )
 
 func TestClientOrganizationsAndAccount(t *testing.T) {
@@ -479,4 +482,25 @@ func TestARunWithoutARunnerSaysWhy(t *testing.T) {
 	require.NoError(t, err)
 	_, text := w.send("GET", plan.LogReadURL+"?limit=65536&offset=0", "", "")
 	assert.Contains(t, text, "No runner has connected")
+}
+
+// TestARunsCreatorWhomTheReaderMaySeeIsIncluded: a site admin belongs to no organization.
+func TestARunsCreatorWhomTheReaderMaySeeIsIncluded(t *testing.T) {
+	w := newWorld(t)
+	ctx, ws := t.Context(), w.workspace("app")
+	admin, err := w.deps.Accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "root", Email: "root@acme.test", SiteAdmin: true})
+	require.NoError(t, err)
+	token, _, err := w.deps.Accounts.CreateUserToken(ctx, authz.System(), admin.ID, "test", 0)
+	require.NoError(t, err)
+	owners := w.queue(ws, tfe.RunCreateOptions{})
+	w.client = w.as(token)
+	admins := w.queue(ws, tfe.RunCreateOptions{})
+	read := func(run *tfe.Run) string {
+		response, text := w.send("GET", "/api/v2/runs/"+run.ID+"?include=created_by,workspace", w.bob, "")
+		require.Equal(t, 200, response.StatusCode, text)
+		return text
+	}
+	assert.Contains(t, read(owners), `"username":"ann"`)
+	assert.NotContains(t, read(admins), `"root"`)
+	assert.Contains(t, read(admins), `"type":"workspaces","id":"`+ws.ID)
 }

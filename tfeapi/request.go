@@ -24,12 +24,13 @@ type request struct {
 	vars   map[string]string // of the path, unescaped
 	query  url.Values
 	header http.Header // of the answer
+	conn   *http.ResponseController
 }
 
 // newRequest refuses text that cannot be kept or compared: a path that holds it
 // names nothing.
 func newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
-	req := &request{ctx: r.Context(), http: r, vars: map[string]string{}, query: r.URL.Query(), header: w.Header()}
+	req := &request{ctx: r.Context(), http: r, vars: map[string]string{}, query: r.URL.Query(), header: w.Header(), conn: http.NewResponseController(w)}
 	for name, escaped := range mux.Vars(r) {
 		text, err := url.PathUnescape(escaped)
 		if err != nil || !storable(text) {

@@ -62,7 +62,7 @@ func (w *world) plan(s session, log string) {
 	next, err := w.deps.Runs.AppendLog(ctx, s.actor, dispatch.Human, 0, []byte(log))
 	require.NoError(w, err)
 	require.NoError(w, w.deps.Runs.Done(ctx, s.id, runs.Done{
-		Outcome: runs.OutcomeFinished, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: next, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
+		Outcome: runs.OutcomeFinished, ExitCode: 2, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: next, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
 	}))
 }
 
@@ -175,6 +175,7 @@ func TestARunOnTheWire(t *testing.T) {
 	assert.Equal(t, tfe.RunApplying, w.read(run).Status)
 	assert.ErrorContains(t, w.client.Runs.ForceCancel(ctx, run.ID, tfe.RunForceCancelOptions{}), "holdfast admin recover")
 
+	applying.actor.Applying = true // as its token says from here on
 	w.publish(applying, ws)
 	next, err := w.deps.Runs.AppendLog(ctx, applying.actor, dispatch.Human, 0, []byte("Apply complete!\n"))
 	require.NoError(t, err)
@@ -287,7 +288,7 @@ func TestStructuredRunOutput(t *testing.T) {
 		require.NoError(t, w.deps.Runs.HandOver(ctx, s.actor, kind, hex.EncodeToString(sum[:]), bytes.NewReader([]byte(content))))
 	}
 	require.NoError(t, w.deps.Runs.Done(ctx, s.id, runs.Done{
-		Outcome: runs.OutcomeFinished, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: 5, JSONLogSize: 3, GeneratedConfig: true, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
+		Outcome: runs.OutcomeFinished, ExitCode: 2, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: 5, JSONLogSize: 3, GeneratedConfig: true, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
 	}))
 
 	plan, err := w.client.Plans.Read(ctx, run.Plan.ID)

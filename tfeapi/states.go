@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // stateVersionView is a state version on the wire. The upload addresses are there
@@ -194,6 +197,14 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	// Whoever may not write the state takes no place for a large document.
+	w, err := s.Workspaces.Get(r.ctx, r.actor, workspace)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := authz.Allow(r.actor, authz.StateWrite, workspaces.Object(w)); err != nil {
+		return answer{}, err
+	}
 	body, done, err := s.stateDocument(r)
 	if err != nil {
 		return answer{}, err
@@ -226,6 +237,9 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 	return created(s.newStateVersionView(v, true)), nil
 }
 
+// largeWithin is how long a large document may take to come, for others wait meanwhile.
+const largeWithin = 5 * time.Minute
+
 // stateDocument reads a document that may hold a whole state. Only one large
 // one is in memory at a time; done gives the place back.
 func (s *server) stateDocument(r *request) (body []byte, done func(), err error) {
@@ -237,8 +251,15 @@ func (s *server) stateDocument(r *request) (body []byte, done func(), err error)
 			return nil, nil, r.ctx.Err()
 		}
 		limit, done = maxStateDocument, func() { <-s.large }
+		err = r.conn.SetReadDeadline(clock.Now().Add(largeWithin))
 	}
-	if body, err = readBody(r.http, limit); err != nil {
+	if err == nil {
+		body, err = readBody(r.http, limit)
+	}
+	if err == nil && limit == maxStateDocument {
+		err = r.conn.SetReadDeadline(time.Time{}) // it would end the request
+	}
+	if err != nil {
 		done()
 		return nil, nil, err
 	}

@@ -63,7 +63,7 @@ type consentView struct {
 func (d Deps) authorize(w http.ResponseWriter, r *http.Request) {
 	login, err := loginRequest(r.URL.Query())
 	if err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	d.signedIn(func(w http.ResponseWriter, r *http.Request, s session) {
@@ -80,14 +80,14 @@ func (d Deps) consent(w http.ResponseWriter, r *http.Request, s session) {
 	fields := loginFields(r.PostForm)
 	login, err := loginRequest(fields)
 	if err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	switch r.PostForm.Get("decision") {
 	case "allow":
 		code, err := d.Accounts.CreateLoginCode(r.Context(), s.secret, login, d.from(r))
 		if err != nil {
-			d.refuse(w, err)
+			d.refuse(w, r, err)
 			return
 		}
 		guard(w)
@@ -95,7 +95,7 @@ func (d Deps) consent(w http.ResponseWriter, r *http.Request, s session) {
 		http.Redirect(w, r, login.RedirectURI+"?"+answer.Encode(), http.StatusSeeOther)
 	case "switch":
 		if err := d.Accounts.SignOut(r.Context(), s.actor, s.secret); err != nil {
-			d.refuse(w, err)
+			d.refuse(w, r, err)
 			return
 		}
 		setSession(w, "")

@@ -123,14 +123,18 @@ func (d Deps) show(w http.ResponseWriter, status int, page string, view any, for
 // problem is the page that says why there is no other.
 type problem struct{ Title, Text string }
 
-// refuse shows what is wrong and what to do about it.
-func (d Deps) refuse(w http.ResponseWriter, err error) {
+// refuse shows what is wrong and what to do about it. Who is no longer signed in signs
+// in again and then comes back.
+func (d Deps) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := problem{Title: "That did not work"}, http.StatusInternalServerError
 	var known *fault.Error
 	if errors.As(err, &known) {
 		p.Text = known.Message
 	}
 	switch fault.KindOf(err) {
+	case fault.Unauthenticated:
+		askToSignIn(w, r, pageOf(r))
+		return
 	case fault.Malformed:
 		status = http.StatusBadRequest
 	case fault.Invalid:
@@ -139,6 +143,10 @@ func (d Deps) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusForbidden
 	case fault.NotFound:
 		status = http.StatusNotFound
+	case fault.Conflict:
+		status = http.StatusConflict
+	case fault.Exhausted:
+		status = http.StatusTooManyRequests
 	case fault.Unavailable, fault.Unknown:
 		status = http.StatusServiceUnavailable
 	default:

@@ -57,7 +57,7 @@ func (d Deps) signedIn(handle func(http.ResponseWriter, *http.Request, session))
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			if err := readForm(w, r); err != nil {
-				d.refuse(w, err)
+				d.refuse(w, r, err)
 				return
 			}
 		}
@@ -66,7 +66,7 @@ func (d Deps) signedIn(handle func(http.ResponseWriter, *http.Request, session))
 		case fault.Is(err, fault.Unauthenticated):
 			askToSignIn(w, r, pageOf(r))
 		case err != nil:
-			d.refuse(w, err)
+			d.refuse(w, r, err)
 		case r.Method == http.MethodPost && !hmac.Equal([]byte(r.PostForm.Get("form_token")), []byte(s.formToken())):
 			d.show(w, http.StatusForbidden, "problem.html",
 				problem{"That form is too old", "It was made for another session. Go back, load the page again and repeat what you did."})

@@ -28,7 +28,7 @@ func (d Deps) showSignIn(w http.ResponseWriter, r *http.Request) {
 // that was asked for.
 func (d Deps) signIn(w http.ResponseWriter, r *http.Request) {
 	if err := readForm(w, r); err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	view := d.signInView(r.PostForm.Get("next"))
@@ -52,7 +52,7 @@ func (d Deps) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	var known *fault.Error
 	if status == 0 || !errors.As(err, &known) {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	view.Problem = known.Message
@@ -61,7 +61,7 @@ func (d Deps) signIn(w http.ResponseWriter, r *http.Request) {
 
 func (d Deps) signOut(w http.ResponseWriter, r *http.Request, s session) {
 	if err := d.Accounts.SignOut(r.Context(), s.actor, s.secret); err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	guard(w)

@@ -32,7 +32,7 @@ func (d Deps) showTokens(w http.ResponseWriter, r *http.Request, s session) {
 func (d Deps) showTokensWith(w http.ResponseWriter, r *http.Request, s session, status int, view tokensView) {
 	tokens, err := d.Accounts.UserTokens(r.Context(), s.actor, s.actor.User)
 	if err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	view.Host, view.User, view.FormToken, view.Days, view.Tokens = d.host(), s.actor.Name, s.formToken(), tokenDays, tokens
@@ -51,7 +51,7 @@ func (d Deps) createToken(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	plain, _, err := d.Accounts.CreateUserToken(r.Context(), s.actor, s.actor.User, view.Description, time.Duration(days)*24*time.Hour)
 	if err != nil {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	view.New, view.Description = plain, ""
@@ -68,7 +68,7 @@ func (d Deps) revokeToken(w http.ResponseWriter, r *http.Request, s session) {
 		err = d.Accounts.RevokeUserToken(r.Context(), own, id)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		d.refuse(w, err)
+		d.refuse(w, r, err)
 		return
 	}
 	guard(w)

@@ -28,11 +28,27 @@ files_holding() {
 	rm -f "$complaints"
 }
 
+# unescaped TEXT: TEXT with the %XX of a URL undone.
+unescaped() {
+	local text=${1//\\/\\\\}
+	printf '%b' "${text//%/\\x}"
+}
+
+# with_database PROGRAM…: runs a client of PostgreSQL on the database of HOLDFAST_DATABASE_URL
+# (postgres://USER:PASSWORD@HOST:PORT/DATABASE). The password goes by the environment: everybody
+# on the machine reads arguments.
+with_database() {
+	local login place
+	[[ ${HOLDFAST_DATABASE_URL:-} =~ ^postgres(ql)?://([^@/]+)@([^/?]+)/([^?]+) ]] || return 1
+	login=${BASH_REMATCH[2]} place=${BASH_REMATCH[3]}
+	PGDATABASE=$(unescaped "${BASH_REMATCH[4]}") PGUSER=$(unescaped "${login%%:*}") PGPASSWORD=$(unescaped "${login#*:}") \
+		PGHOST=${place%:*} PGPORT=${place##*:} "$@"
+}
+
 # checkpoint brings the database's pages to disk. Without it the write-ahead log, which is
 # searched too, holds every committed row all the same.
 checkpoint() {
-	if command -v psql >/dev/null 2>&1 && [ -n "${HOLDFAST_DATABASE_URL:-}" ] &&
-		psql -X -q -d "$HOLDFAST_DATABASE_URL" -c CHECKPOINT >/dev/null 2>&1; then
+	if command -v psql >/dev/null 2>&1 && with_database psql -X -q -w -c CHECKPOINT >/dev/null 2>&1; then
 		echo "the database wrote all its pages to disk before the search"
 	else
 		echo "no checkpoint was made; the database's write-ahead log is searched as it is"
@@ -47,7 +63,7 @@ search_dump() {
 	# Columns of bytes are dumped in hexadecimal.
 	hex=$(printf '%s' "$1" | od -An -v -tx1 | tr -d ' \n')
 	# A pipe keeps the dump off the disk.
-	if ! dump=$(pg_dump -d "$HOLDFAST_DATABASE_URL" 2>/dev/null |
+	if ! dump=$(with_database pg_dump -w 2>/dev/null |
 		LC_ALL=C grep -a -o -F -e "$2" -e "$1" -e "$hex" | sort -u); then
 		echo "pg_dump could not read this database; its files were searched alone"
 		return 0

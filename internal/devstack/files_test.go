@@ -61,6 +61,9 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	first, err := choosePorts(file, "postgres", "s3")
 	require.NoError(t, err)
 	assert.NotEqual(t, first["postgres"], first["s3"])
+	for name, port := range first {
+		assert.True(t, port >= 20000 && port < 30000, "%s has %d: a port that outgoing connections are given could be taken before it is used", name, port)
+	}
 
 	taken, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(first["s3"])))
 	require.NoError(t, err)
@@ -76,6 +79,18 @@ func TestABrokenPortsFileMeansNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports")
 	require.NoError(t, os.WriteFile(file, []byte("postgres=many\n\x00\ns3=99999999\n=\n"), 0o600))
 	assert.Empty(t, readPorts(file))
+}
+
+func TestTheUsersGitignoreIsLeftAlone(t *testing.T) {
+	l := folder(t)
+	content, err := os.ReadFile(l.path(".gitignore"))
+	require.NoError(t, err)
+	assert.Equal(t, "*\n", string(content))
+	require.NoError(t, os.WriteFile(l.path(".gitignore"), []byte("mine\n"), 0o644))
+	require.NoError(t, l.makeFolders())
+	content, err = os.ReadFile(l.path(".gitignore"))
+	require.NoError(t, err)
+	assert.Equal(t, "mine\n", string(content))
 }
 
 func TestSecretFilesArePrivateAndKept(t *testing.T) {

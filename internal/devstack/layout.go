@@ -4,6 +4,8 @@ package devstack
 
 import (
 	"crypto/rand"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +41,16 @@ func (l layout) makeFolders() error {
 		}
 	}
 	// The folder usually lies in a repository, and it is full of secrets.
-	return os.WriteFile(l.path(".gitignore"), []byte("*\n"), 0o644)
+	// One that is there is the user's: it may be the folder of something else too.
+	ignore, err := os.OpenFile(l.path(".gitignore"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = ignore.WriteString("*\n")
+	return errors.Join(err, ignore.Close())
 }
 
 // writePrivate replaces a file by one of mode 0600; a reader sees the old or the new content.

@@ -3,14 +3,32 @@
 package devstack
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-run/holdfast/fault"
 )
+
+// The ports to choose from lie below those that systems give to outgoing connections:
+// nobody gets one by chance between the choice and its use.
+const (
+	firstPort = 20000
+	lastPort  = 29999
+)
+
+func listenAt(port int) (net.Listener, error) {
+	if port == 0 {
+		return nil, errors.New("no port is noted")
+	}
+	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
 
 // choosePorts gives each name a free port on 127.0.0.1, the one noted in file when it is
 // still free, and notes the choice for the next start.
@@ -19,12 +37,12 @@ func choosePorts(file string, names ...string) (map[string]int, error) {
 	chosen := map[string]int{}
 	for _, name := range names {
 		// All listeners stay open until every port is chosen, so that no two are equal.
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(noted[name])))
-		if err != nil {
-			l, err = net.Listen("tcp4", "127.0.0.1:0")
+		l, err := listenAt(noted[name])
+		for tries := 0; err != nil && tries < 100; tries++ {
+			l, err = listenAt(firstPort + rand.IntN(lastPort-firstPort+1))
 		}
 		if err != nil {
-			return nil, err
+			return nil, fault.New(fault.Unavailable, "no_free_port", "No free port was found from %d to %d on 127.0.0.1. Stop some of what listens there.", firstPort, lastPort).Because(err)
 		}
 		defer l.Close()
 		chosen[name] = l.Addr().(*net.TCPAddr).Port
