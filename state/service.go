@@ -191,7 +191,17 @@ func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status
 	if err != nil || expired == 1 {
 		return Version{}, err
 	}
-	return s.Load(ctx, tx, id)
+	v, err := s.Load(ctx, tx, id)
+	if err != nil || v.Status != Finalized {
+		return v, err
+	}
+	if current, err := s.current(ctx, tx, status.Workspace); err != nil || current.ID != id {
+		if err == nil { // answering it as accepted would say that it is current
+			err = fault.New(fault.Conflict, "stale_serial", "This state (serial %d) was published under this lock before, and serial %d has replaced it since. To go back to it use a rollback to state version %s.", v.Serial, current.Serial, id)
+		}
+		return Version{}, err
+	}
+	return v, nil
 }
 
 func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, status fence.Status, base ids.StateVersion, in Create) (Version, error) {

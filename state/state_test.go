@@ -337,6 +337,12 @@ func TestRepeats(t *testing.T) {
 	fresh := w.publish(w.ada, 1, content)
 	assert.NotEqual(t, v.ID, fresh.ID)
 	assert.Equal(t, fresh.ID, w.current())
+
+	t.Log("a create that was replaced since is not answered as if it were current")
+	newer := w.publish(w.ada, 2, file(2, lineage, "z"))
+	_, _, err = w.Begin(ctx, w.ada, w.ws, announce(1, lineage, content))
+	wantFault(t, err, fault.Conflict, "stale_serial")
+	assert.Equal(t, newer.ID, w.current())
 }
 
 func TestAnUploadMustBeginInTime(t *testing.T) {
