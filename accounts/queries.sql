@@ -20,6 +20,14 @@ select {ActorColumns}
  where t.hash = @hash and t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
  group by u.id;
 
+-- name: UserActor
+-- A user with its roles as they are now, whoever asks.
+select {ActorColumns}
+  from users u
+  {ActorRoles}
+ where u.id = @user_id
+ group by u.id;
+
 -- name: TokenInsert
 insert into tokens (id, user_id, hash, description, expires_at)
 values (@id, @user_id, @hash, @description,

@@ -63,19 +63,22 @@ func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, 
 	return s.actor(ctx, "accounts.authenticate", "TokenActor", token, unauthenticated())
 }
 
+// ActorOf gives a user with the roles it has now, for an act that was asked for
+// earlier and happens in its name.
+func ActorOf(ctx context.Context, tx postgres.Tx, user ids.User) (authz.Actor, error) {
+	found, err := postgres.One[actorRow](ctx, tx, queries.Get("UserActor"), postgres.Args{"user_id": user})
+	if postgres.NoRow(err) {
+		return authz.Actor{}, fault.Missing("user", string(user))
+	}
+	return found.actor(), err
+}
+
 // actor gives the user, with its roles, whom the named statement finds by a secret's
 // digest, or otherwise.
 func (s *Service) actor(ctx context.Context, name, query, secret string, otherwise error) (authz.Actor, error) {
-	type row struct {
-		UserID        ids.User
-		Username      string
-		SiteAdmin     bool
-		Organizations []ids.Organization
-		Roles         []authz.Role
-	}
-	var found row
+	var found actorRow
 	err := postgres.InSnapshot(ctx, s.db, name, func(tx postgres.Tx) (err error) {
-		found, err = postgres.One[row](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
+		found, err = postgres.One[actorRow](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
 		if postgres.NoRow(err) {
 			return otherwise
 		}
@@ -84,11 +87,23 @@ func (s *Service) actor(ctx context.Context, name, query, secret string, otherwi
 	if err != nil {
 		return authz.Actor{}, err
 	}
-	roles := make(map[ids.Organization]authz.Role, len(found.Organizations))
-	for i, org := range found.Organizations {
-		roles[org] = found.Roles[i]
+	return found.actor(), nil
+}
+
+type actorRow struct {
+	UserID        ids.User
+	Username      string
+	SiteAdmin     bool
+	Organizations []ids.Organization
+	Roles         []authz.Role
+}
+
+func (r actorRow) actor() authz.Actor {
+	roles := make(map[ids.Organization]authz.Role, len(r.Organizations))
+	for i, org := range r.Organizations {
+		roles[org] = r.Roles[i]
 	}
-	return authz.Actor{Kind: authz.UserActor, User: found.UserID, Name: found.Username, SiteAdmin: found.SiteAdmin, Roles: roles}, nil
+	return authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: roles}
 }
 
 func unauthenticated() error {

@@ -132,6 +132,17 @@ func TestAutoApplyIsTheRequestersOwnDecision(t *testing.T) {
 	wantCode(t, err, fault.Invalid, "invalid_attribute")
 }
 
+// The right is looked at when the decision is recorded, not only when it is asked for.
+func TestAutoApplyWaitsForSomebodyWhenItsRequesterLostTheRight(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace(), autoApply).ID)
+	w.exec("update memberships set role = 'member' where user_id = @user", postgres.Args{"user": w.owner.User})
+	e.plan(true)
+	d := w.wantStatus(e.RunID, AwaitingApproval)
+	assert.Nil(t, d.ConfirmedAt)
+	assert.Zero(t, w.decisions(e.RunID, "approved", "auto-apply"))
+}
+
 func TestAutoApplyNeedsTheRightToApply(t *testing.T) {
 	member := authz.Actor{Kind: authz.UserActor, Roles: map[ids.Organization]authz.Role{"org-1": authz.Member}}
 	ws := workspaces.Workspace{ID: "ws-1", Organization: "org-1", AutoApply: true}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -248,7 +249,13 @@ func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) err
 	if !r.AutoApply {
 		return nil
 	}
-	requester := authz.Actor{Kind: authz.UserActor, User: r.CreatedBy}
+	requester, err := accounts.ActorOf(ctx, tx, r.CreatedBy)
+	if err != nil {
+		return err
+	}
+	if !authz.Can(requester, authz.RunApply, r.Object()) {
+		return nil // lost since it asked: somebody who may decides
+	}
 	return s.approve(ctx, tx, r, requester, approvals.AutoApply, "")
 }
 
