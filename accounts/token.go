@@ -77,7 +77,7 @@ func ActorOf(ctx context.Context, tx postgres.Tx, user ids.User) (authz.Actor, e
 // digest, or otherwise.
 func (s *Service) actor(ctx context.Context, name, query, secret string, otherwise error) (authz.Actor, error) {
 	var found actorRow
-	err := postgres.InSnapshot(ctx, s.db, name, func(tx postgres.Tx) (err error) {
+	err := postgres.InOneStatement(ctx, s.db, name, func(tx postgres.Tx) (err error) {
 		found, err = postgres.One[actorRow](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
 		if postgres.NoRow(err) {
 			return otherwise

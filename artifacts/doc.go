@@ -14,9 +14,11 @@
 // Invariants: a key is used once and never overwritten; no key plus "/" begins
 // another. A row is stored only after body and sidecar are (TestPut…). A stored
 // object opens whole and in its own place or is an error, never an empty or partial
-// success (TestOpenRefuses…). Memory is constant in the size of the object
+// success (TestOpenRefuses…). Bytes are removed only where a row was discarded long
+// ago (TestSweep…). Memory is constant in the size of the object
 // (TestPutOverTheLimit). No rule depends on conditional writes, listing or
 // versions of the store.
-// Refuses: to reuse an object id; to delete bytes; to open an object that was discarded.
-// Tested by: service_test.go, values_test.go, s3_test.go with storetest.
+// Refuses: to reuse an object id; to remove bytes without a row; to open an object
+// that was discarded.
+// Tested by: service_test.go, sweep_test.go, values_test.go, s3_test.go with storetest.
 package artifacts

@@ -99,6 +99,9 @@ type ObjectStore interface {
 	// Get opens an object. No such key is fault.NotFound; a store that cannot be
 	// reached is fault.Unavailable, from Get or from a later Read.
 	Get(ctx context.Context, key string) (io.ReadCloser, error)
+	// Delete removes an object; one that is not there is removed already. A store that
+	// cannot be reached or refuses is fault.Unavailable.
+	Delete(ctx context.Context, key string) error
 	// Ping checks that objects could be stored and read now.
 	Ping(ctx context.Context) error
 }

@@ -46,3 +46,20 @@ select id, organization_id, workspace_id, kind, run_id, serial, lineage, epoch, 
        coalesce(size, 0) as size, coalesce(sha256, '') as sha256, coalesce(md5, '') as md5
   from objects
  where id = @id and organization_id = @organization
+
+-- name: ObjectsForgotten
+-- An upload that neither ended nor failed in time: its server went down.
+update objects
+   set status = 'discarded', discarded_at = clock_timestamp()
+ where status = 'pending' and created_at < clock_timestamp() - make_interval(secs => @seconds::double precision)
+
+-- name: ObjectsToRemove
+select id, organization_id, workspace_id, kind, key_version
+  from objects
+ where status = 'discarded' and removed_at is null and discarded_at < clock_timestamp() - make_interval(secs => @seconds::double precision)
+ order by discarded_at
+ limit @limit
+
+-- name: ObjectRemoved
+update objects set removed_at = clock_timestamp()
+ where id = @id and organization_id = @organization and status = 'discarded' and removed_at is null

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,6 +54,7 @@ func (c S3Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 const (
 	partSize      = 8 << 20          // bytes that one upload holds in memory
+	spareParts    = 2                // kept in memory for the next uploads
 	maxParts      = 10_000           // of one object, by the S3 protocol
 	attempts      = 3                // of one request
 	requestLimit  = time.Minute      // for one request of at most partSize
@@ -65,12 +65,12 @@ const (
 
 // S3 is an ObjectStore in a bucket of an S3-compatible store. It uses only plain
 // requests: PutObject up to one part, a sequential multipart upload above it,
-// GetObject and HeadBucket.
+// GetObject, DeleteObject and HeadBucket.
 type S3 struct {
 	client   *s3.Client
 	bucket   string
 	checksum string
-	parts    sync.Pool // of *[]byte, partSize long
+	parts    chan []byte // spare ones, partSize long
 }
 
 // NewS3 makes a client for the bucket. It does not connect; Ping does. A
@@ -114,23 +114,39 @@ func NewS3(cfg S3Config) (*S3, error) {
 		}
 		options.BaseEndpoint = aws.String(cfg.Endpoint)
 	}
-	store := &S3{client: s3.New(options), bucket: cfg.Bucket, checksum: cfg.Checksum}
-	store.parts.New = func() any { part := make([]byte, partSize); return &part }
-	return store, nil
+	return &S3{client: s3.New(options), bucket: cfg.Bucket, checksum: cfg.Checksum, parts: make(chan []byte, spareParts)}, nil
 }
 
 // Put implements ObjectStore.
 func (s *S3) Put(ctx context.Context, key string, body io.Reader) error {
-	part := s.parts.Get().(*[]byte)
-	defer s.parts.Put(part)
-	n, ended, err := fill(*part, body)
+	part := s.takePart()
+	defer s.sparePart(part)
+	n, ended, err := fill(part, body)
 	switch {
 	case err != nil:
 		return err
 	case ended:
-		return s.putWhole(ctx, key, (*part)[:n])
+		return s.putWhole(ctx, key, part[:n])
 	default:
-		return s.putParts(ctx, key, body, *part)
+		return s.putParts(ctx, key, body, part)
+	}
+}
+
+// takePart gives memory for a part. Some is kept: to get it anew from the system takes
+// longer than to seal what it holds.
+func (s *S3) takePart() []byte {
+	select {
+	case part := <-s.parts:
+		return part
+	default:
+		return make([]byte, partSize)
+	}
+}
+
+func (s *S3) sparePart(part []byte) {
+	select {
+	case s.parts <- part:
+	default:
 	}
 }
 
@@ -268,6 +284,17 @@ func (b *s3Body) Close() error {
 	defer b.cancel()
 	b.stall.Stop()
 	return b.body.Close()
+}
+
+// Delete implements ObjectStore.
+func (s *S3) Delete(ctx context.Context, key string) error {
+	limited, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	_, err := s.client.DeleteObject(limited, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
+	if err = s.explain(ctx, err); fault.Is(err, fault.NotFound) { // as some stores say
+		return nil
+	}
+	return err
 }
 
 // Ping implements ObjectStore.

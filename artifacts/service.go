@@ -31,39 +31,29 @@ func New(db *postgres.DB, store ObjectStore, ring envelope.Keyring) *Service {
 // depend on the caller, who may have gone.
 const outcomeLimit = 10 * time.Second
 
-// Put seals and stores what body gives: the intent as a row, then the bytes, then
-// the sidecar, then the outcome. With a positive limit a longer body is
+// Put seals and stores what body gives: the intent as a row, then the bytes with
+// their sidecar, then the outcome. With a positive limit a longer body is
 // fault.TooLarge with code artifact_too_large as soon as it passes the limit. An
 // error of body is returned as it is; a store or database that is down is
 // fault.Unavailable. After an error nothing counts as stored. Put repeated makes
 // another object. The memory used is constant.
 func (s *Service) Put(ctx context.Context, spec Spec, body io.Reader, limit int64) (Object, error) {
-	spec, err := spec.normalized()
-	if err != nil {
-		return Object{}, err
-	}
-	id, dek := ids.New[ids.Object](), envelope.NewKey()
-	var key organizationKey
-	var wrappedDEK []byte
-	err = postgres.InTx(ctx, s.db, "artifacts.intend", func(tx postgres.Tx) (err error) {
-		if key, err = s.currentKey(ctx, tx, spec.Organization); err != nil {
-			return err
-		}
-		wrappedDEK = envelope.SealValue(key.key, dekAAD(spec.Organization, id), dek[:])
-		return insertIntent(ctx, tx, id, spec, key.row.Version, wrappedDEK)
+	var in Intent
+	err := postgres.InTx(ctx, s.db, "artifacts.intend", func(tx postgres.Tx) (err error) {
+		in, err = s.Intend(ctx, tx, spec)
+		return err
 	})
 	if err != nil {
 		return Object{}, err
 	}
-	object, err := s.upload(ctx, id, spec, body, limit, dek, key.row, wrappedDEK)
+	object, err := s.Store(ctx, in, body, limit, io.Discard)
 	if err != nil {
-		s.giveUp(ctx, spec.Organization, id)
 		return Object{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
 	defer cancel()
 	err = postgres.InTx(ctx, s.db, "artifacts.stored", func(tx postgres.Tx) error {
-		return markStored(ctx, tx, spec.Organization, object)
+		return s.Confirm(ctx, tx, spec.Organization, object)
 	})
 	if err != nil {
 		return Object{}, err // the row stays pending or discarded: nobody points to it
@@ -71,16 +61,72 @@ func (s *Service) Put(ctx context.Context, spec Spec, body io.Reader, limit int6
 	return object, nil
 }
 
-// upload puts body and sidecar into the store.
-func (s *Service) upload(ctx context.Context, id ids.Object, spec Spec, body io.Reader, limit int64, dek envelope.Key, key keyRow, wrappedDEK []byte) (Object, error) {
-	if err := s.copyKey(ctx, spec.Organization, key); err != nil {
+// Intent is an object that has a row and no bytes yet.
+type Intent struct {
+	id         ids.Object
+	spec       Spec
+	dek        envelope.Key
+	key        organizationKey
+	wrappedDEK []byte
+}
+
+// Sealer gives the sealer of values under the key that the object is sealed under.
+func (in Intent) Sealer() Sealer { return Sealer{in.spec.Organization, in.key} }
+
+// Intend, Store and Confirm are the steps of Put for a caller whose own rows change
+// with them. Intend announces the object; its bytes may come once tx is committed.
+func (s *Service) Intend(ctx context.Context, tx postgres.Tx, spec Spec) (Intent, error) {
+	spec, err := spec.normalized()
+	if err != nil {
+		return Intent{}, err
+	}
+	in := Intent{id: ids.New[ids.Object](), spec: spec, dek: envelope.NewKey()}
+	if in.key, err = s.currentKey(ctx, tx, spec.Organization); err != nil {
+		return Intent{}, err
+	}
+	in.wrappedDEK = envelope.SealValue(in.key.key, dekAAD(spec.Organization, in.id), in.dek[:])
+	return in, insertIntent(ctx, tx, in.id, spec, in.key.row.Version, in.wrappedDEK)
+}
+
+// Store seals the body of an intended object and stores it with its sidecar; the
+// object counts once Confirm has been committed. Limit and errors are those of Put,
+// and after an error the intent is given up. What is read of body is written to
+// beside as well; its errors do not count.
+func (s *Service) Store(ctx context.Context, in Intent, body io.Reader, limit int64, beside io.Writer) (Object, error) {
+	object, err := s.upload(ctx, in, body, limit, beside)
+	if err != nil {
+		s.GiveUp(ctx, in)
+	}
+	return object, err
+}
+
+// Confirm makes a stored object count. Conflict "object_not_pending" when it was
+// given up in the meantime.
+func (s *Service) Confirm(ctx context.Context, tx postgres.Tx, org ids.Organization, object Object) error {
+	return markStored(ctx, tx, org, object)
+}
+
+// upload puts body and sidecar into the store, the sidecar as soon as all of the
+// body was read: a body that broke off leaves none.
+func (s *Service) upload(ctx context.Context, in Intent, body io.Reader, limit int64, beside io.Writer) (Object, error) {
+	if err := s.copyKey(ctx, in.spec.Organization, in.key.row); err != nil {
 		return Object{}, err
 	}
-	sealing, err := newSealingReader(body, limit, dek, spec.context(id))
+	sidecar := make(chan error, 1)
+	sealing, err := newSealingReader(body, limit, in.dek, in.spec.context(in.id), beside, func() {
+		go func() {
+			sidecar <- s.store.Put(ctx, in.spec.sidecarKey(in.id, in.key.row.Version), bytes.NewReader(in.wrappedDEK))
+		}()
+	})
 	if err != nil {
 		return Object{}, err
 	}
-	err = s.store.Put(ctx, spec.bodyKey(id), sealing)
+	err = s.store.Put(ctx, in.spec.bodyKey(in.id), sealing)
+	sealing.stop()
+	var sidecarErr error
+	if sealing.whole {
+		sidecarErr = <-sidecar
+	}
 	switch {
 	case sealing.err != nil:
 		return Object{}, sealing.err // also when the store hid it or took it for its own
@@ -88,23 +134,23 @@ func (s *Service) upload(ctx context.Context, id ids.Object, spec Spec, body io.
 		return Object{}, err
 	case !sealing.consumed():
 		return Object{}, fault.New(fault.Internal, "store_incomplete", "The object store reported success before it had taken the whole object.")
+	case sidecarErr != nil:
+		return Object{}, sidecarErr
 	}
-	if err := s.store.Put(ctx, spec.sidecarKey(id, key.Version), bytes.NewReader(wrappedDEK)); err != nil {
-		return Object{}, err
-	}
-	object := Object{ID: id, Kind: spec.Kind, Size: sealing.size}
+	object := Object{ID: in.id, Kind: in.spec.Kind, Size: sealing.size}
 	object.SHA256, object.MD5 = sealing.digests()
 	return object, nil
 }
 
-// giveUp discards the row of an upload that failed; the error is already on its
-// way to the caller. A row that stays pending is found by its age.
-func (s *Service) giveUp(ctx context.Context, org ids.Organization, id ids.Object) {
+// GiveUp discards the row of an upload that failed, unless it was confirmed; the
+// error is already on its way to the caller. A row that stays pending is found by
+// its age.
+func (s *Service) GiveUp(ctx context.Context, in Intent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
 	defer cancel()
-	err := postgres.InTx(ctx, s.db, "artifacts.abandon", func(tx postgres.Tx) error { return abandon(ctx, tx, org, id) })
+	err := postgres.InTx(ctx, s.db, "artifacts.abandon", func(tx postgres.Tx) error { return abandon(ctx, tx, in.spec.Organization, in.id) })
 	if err != nil {
-		slog.WarnContext(ctx, "the row of a failed upload stays pending", "object", id, "error", err)
+		slog.WarnContext(ctx, "the row of a failed upload stays pending", "object", in.id, "error", err)
 	}
 }
 
@@ -117,11 +163,15 @@ func (s *Service) giveUp(ctx context.Context, org ids.Organization, id ids.Objec
 func (s *Service) Open(ctx context.Context, org ids.Organization, id ids.Object) (io.ReadCloser, Object, error) {
 	var row objectRow
 	var key organizationKey
-	err := postgres.InSnapshot(ctx, s.db, "artifacts.open", func(tx postgres.Tx) (err error) {
-		if row, err = readStored(ctx, tx, org, id); err != nil {
-			return err
-		}
-		key, err = s.keyOf(ctx, tx, org, row.KeyVersion)
+	err := postgres.InOneStatement(ctx, s.db, "artifacts.open", func(tx postgres.Tx) (err error) {
+		row, err = readStored(ctx, tx, org, id)
+		return err
+	})
+	if err != nil {
+		return nil, Object{}, err
+	}
+	err = postgres.InOneStatement(ctx, s.db, "artifacts.key", func(tx postgres.Tx) (err error) {
+		key, err = s.keyOf(ctx, tx, org, row.KeyVersion) // mostly without a statement; a key never changes
 		return err
 	})
 	if err != nil {

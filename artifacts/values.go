@@ -11,19 +11,36 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
-// SealValue seals a small secret, such as a variable or an output, under the
-// organization's key, for a column. label names the place, such as
-// "variable var-…": the value opens only under the same label.
+// Sealer seals values under one key of an organization, without asking the database
+// again.
+type Sealer struct {
+	org ids.Organization
+	key organizationKey
+}
+
+// Sealer gives the sealer that uses the organization's current key.
+func (s *Service) Sealer(ctx context.Context, tx postgres.Tx, org ids.Organization) (Sealer, error) {
+	key, err := s.currentKey(ctx, tx, org)
+	return Sealer{org, key}, err
+}
+
+// Seal seals a small secret, such as a variable or an output, for a column. label
+// names the place, such as "variable var-…": the value opens only under the same label.
+func (s Sealer) Seal(label string, plain []byte) []byte {
+	sealed := binary.AppendUvarint(nil, uint64(s.key.row.Version))
+	return append(sealed, envelope.SealValue(s.key.key, valueAAD(s.org, label), plain)...)
+}
+
+// SealValue is Seal of the organization's current key.
 func (s *Service) SealValue(ctx context.Context, tx postgres.Tx, org ids.Organization, label string, plain []byte) ([]byte, error) {
-	k, err := s.currentKey(ctx, tx, org)
+	sealer, err := s.Sealer(ctx, tx, org)
 	if err != nil {
 		return nil, err
 	}
-	sealed := binary.AppendUvarint(nil, uint64(k.row.Version))
-	return append(sealed, envelope.SealValue(k.key, valueAAD(org, label), plain)...), nil
+	return sealer.Seal(label, plain), nil
 }
 
-// OpenValue gives back what SealValue sealed for the same organization and label.
+// OpenValue gives back what Seal sealed for the same organization and label.
 // Anything else is fault.Internal with code sealed_value_corrupt.
 func (s *Service) OpenValue(ctx context.Context, tx postgres.Tx, org ids.Organization, label string, sealed []byte) ([]byte, error) {
 	version, n := binary.Uvarint(sealed)

@@ -204,15 +204,14 @@ resource "terraform_data" "a" {
 	if err != nil {
 		return err
 	}
-	text := said[onServer]
-	head, tail := strings.Contains(text, "line 1 of the"), strings.Contains(text, fmt.Sprintf("line %d of the", lines))
+	shown := strings.Count(said[onServer], " lines of this log\n")
 	b.table.time("apply with a log of 40,000 lines, local backend", applyCommand, times[onMachine], "", "")
 	b.table.time("apply with a log of 40,000 lines, remote", applyCommand, times[onServer], over(times[onServer].median(), times[onMachine].median(), "local"), "")
 	b.table.add(row{what: "  its log as text", n: 1, value: megabytes(plain), command: "GET log-read-url"})
 	b.table.add(row{
 		what: "  its log as the events that tofu reads", n: 1, value: megabytes(events),
-		beside: fmt.Sprintf("%d of %d lines shown", strings.Count(text, " lines of this log"), lines),
-		goal:   b.table.judge("head and tail arrive", head && tail), command: "GET log-read-url, as cloud integration",
+		beside: fmt.Sprintf("%d of %d lines shown", shown, lines),
+		goal:   b.table.judge("all lines are shown", shown == lines), command: "GET log-read-url, as cloud integration",
 	})
 	return nil
 }

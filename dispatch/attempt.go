@@ -81,6 +81,7 @@ type Service struct {
 	db      *postgres.DB
 	objects *artifacts.Service
 	links   *envelope.Links
+	windows windows // of folded logs
 }
 
 // New makes the service.

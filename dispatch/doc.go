@@ -9,7 +9,8 @@
 // Invariants: an attempt is offered to one runner only and never again after it
 // expired (G-46); credentials exist from accept on (AU-21); a session's token dies
 // with its attempt, at the latest at the persisted end of its authority (AU-20); an
-// artifact of a kind is handed over once (RL-15).
+// artifact of a kind is handed over once (RL-15); a folded log is opened once for many
+// reads of its pieces (TestPiecesOfAFoldedLogDoNotOpenItAgain).
 // Refuses: deciding what becomes of a run; that is in package runs. Its functions
 // take the transaction of their caller.
 // Tested by: dispatch_test.go, log_test.go and the tests of package runs.

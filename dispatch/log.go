@@ -18,6 +18,10 @@ import (
 // MaxChunk is the largest piece of log that is taken at once, in bytes.
 const MaxChunk = 256 << 10
 
+// eventsPerText is how much longer than a log of text one of events may get: an event
+// takes about 400 bytes beside the text that it shows.
+const eventsPerText = 4
+
 // Stream is one of the logs of an attempt.
 type Stream string
 
@@ -26,6 +30,15 @@ const (
 	Human Stream = "human" // what tofu prints for people
 	JSON  Stream = "json"  // its events, for clients that draw them; not every attempt has it
 )
+
+// Limit is how many bytes a log may have where one of text may have so many: one of
+// events may have more, so that it is not cut long before what people read is.
+func (s Stream) Limit(text int64) int64 {
+	if s == JSON {
+		return eventsPerText * text
+	}
+	return text
+}
 
 func chunkLabel(id ids.Attempt, stream Stream, start int64) string {
 	if stream == JSON {
@@ -61,9 +74,10 @@ func ofStream(stream Stream, human, json string) string {
 // AppendLog stores the piece of one of the logs that begins at byte start and gives the offset
 // of the next. A piece the server has already is answered alike; one that does not
 // join on is a Conflict "log_offset" naming the offset to go on from. A piece over
-// MaxChunk is TooLarge "chunk_too_large", and over limit bytes in all it is
-// "log_too_large": the runner cuts its log before. The caller holds the attempt's row.
-func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, start int64, data []byte, limit int64) (next int64, err error) {
+// MaxChunk is TooLarge "chunk_too_large"; textLimit is how many bytes a log of text may
+// have, and a log over the Limit of its stream is "log_too_large": the runner cuts its
+// log before. The caller holds the attempt's row.
+func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, start int64, data []byte, textLimit int64) (next int64, err error) {
 	if stream == JSON && !a.JSONLog {
 		return 0, fault.New(fault.Invalid, "no_json_log", "The runner accepted this attempt without a log of events, so none is taken.")
 	}
@@ -89,7 +103,7 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stre
 		return start, nil
 	}
 	next = start + int64(len(data))
-	if next > limit {
+	if limit := stream.Limit(textLimit); next > limit {
 		return 0, fault.New(fault.TooLarge, "log_too_large", "A log may have at most %d bytes; keep its head and its tail.", limit)
 	}
 	sealed, err := s.objects.SealValue(ctx, tx, a.OrganizationID, chunkLabel(a.ID, stream, start), clean(data))
@@ -148,7 +162,7 @@ func (s *Service) ReadLog(ctx context.Context, a Attempt, stream Stream, offset,
 	if object == "" {
 		return nil, fmt.Errorf("the log of %s lacks bytes between %d and %d", a.ID, offset, end)
 	}
-	return s.readFolded(ctx, a, object, offset, end)
+	return s.readFolded(ctx, a, object, offset, end, a.Size(stream))
 }
 
 func (s *Service) readChunks(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, offset, end int64) (data []byte, err error) {
@@ -171,20 +185,40 @@ func (s *Service) readChunks(ctx context.Context, tx postgres.Tx, a Attempt, str
 	return data, nil
 }
 
-func (s *Service) readFolded(ctx context.Context, a Attempt, object ids.Object, offset, end int64) ([]byte, error) {
-	body, _, err := s.objects.Open(ctx, a.OrganizationID, object)
+// readFolded reads from offset to end of a log of size bytes.
+func (s *Service) readFolded(ctx context.Context, a Attempt, object ids.Object, offset, end, size int64) ([]byte, error) {
+	out := make([]byte, 0, end-offset)
+	for offset < end {
+		start := offset - offset%windowSize
+		data, ok := s.windows.get(object, start)
+		if !ok {
+			var err error
+			if data, err = s.openWindow(ctx, a.OrganizationID, object, start, min(windowSize, size-start)); err != nil {
+				return nil, fmt.Errorf("read the log of %s: %w", a.ID, err)
+			}
+		}
+		n := min(int64(len(data)), end-start)
+		out = append(out, data[offset-start:n]...)
+		offset = start + n
+	}
+	return out, nil
+}
+
+func (s *Service) openWindow(ctx context.Context, org ids.Organization, object ids.Object, start, size int64) ([]byte, error) {
+	body, _, err := s.objects.Open(ctx, org, object)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
-		return nil, fmt.Errorf("read the log of %s: %w", a.ID, err)
+	if _, err := io.CopyN(io.Discard, body, start); err != nil {
+		return nil, err
 	}
-	out := make([]byte, end-offset)
-	if _, err := io.ReadFull(body, out); err != nil {
-		return nil, fmt.Errorf("read the log of %s: %w", a.ID, err)
+	data := make([]byte, size)
+	if _, err := io.ReadFull(body, data); err != nil {
+		return nil, err
 	}
-	return out, nil
+	s.windows.put(window{object: object, start: start, data: data})
+	return data, nil
 }
 
 // Fold turns the chunks of the logs of ended attempts into one sealed object each, for

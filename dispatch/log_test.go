@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -147,6 +148,46 @@ func TestALargeLogIsFoldedWhole(t *testing.T) {
 	assert.Equal(t, "ab", w.readLog(a.ID, 99_999, 2))
 }
 
+// A log is read in many small pieces; its object is opened once in a MiB.
+func TestPiecesOfAFoldedLogDoNotOpenItAgain(t *testing.T) {
+	w := newWorld(t)
+	a := w.running(authz.Apply)
+	var text strings.Builder
+	for i := 0; text.Len() < 2_500_000; i++ {
+		piece := strings.Repeat(fmt.Sprintf("line %d\n", i), 20_000)
+		w.mustAppend(a.ID, int64(text.Len()), piece)
+		text.WriteString(piece)
+	}
+	w.finish(w.get(a.ID))
+	n, err := w.Fold(ctx, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	read := func() string {
+		var got strings.Builder
+		for got.Len() < text.Len() {
+			got.WriteString(w.readLog(a.ID, int64(got.Len()), 16_001))
+		}
+		return got.String()
+	}
+	assert.True(t, text.String() == read(), "the whole log")
+	w.store.SetDown(true)
+	assert.True(t, text.String() == read(), "it was opened again")
+	w.store.SetDown(false)
+
+	small := w.running(authz.Apply) // what is used less goes
+	for range 20 {
+		w.mustAppend(small.ID, 0, "small\n")
+		w.finish(w.get(small.ID))
+		_, err := w.Fold(ctx, 10)
+		require.NoError(t, err)
+		assert.Equal(t, "small\n", w.readLog(small.ID, 0, 100))
+		small = w.running(authz.Apply)
+	}
+	w.store.SetDown(true)
+	_, err = w.ReadLog(ctx, w.get(a.ID), dispatch.Human, 0, 100)
+	assert.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+}
+
 // A store that is down, or one log that is damaged, loses nothing and stops no other.
 func TestFoldGoesOnAfterAFailure(t *testing.T) {
 	w := newWorld(t)
@@ -204,7 +245,7 @@ func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			next, err = w.AppendLog(ctx, tx, a, dispatch.JSON, start, []byte(data), 10)
+			next, err = w.AppendLog(ctx, tx, a, dispatch.JSON, start, []byte(data), 2)
 			return err
 		})
 		return next, err
@@ -222,9 +263,12 @@ func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
 	assert.Equal(t, int64(3), next)
 	_, err = appendEvents(0, "text")
 	wantFault(t, err, fault.Conflict, "log_offset")
-	_, err = appendEvents(3, "12345678")
+	_, err = appendEvents(3, "123456")
 	wantFault(t, err, fault.TooLarge, "log_too_large")
-	assert.Equal(t, "{}\n", events())
+	next, err = appendEvents(3, "12345")
+	require.NoError(t, err, "four times what the text may have")
+	assert.Equal(t, int64(8), next)
+	assert.Equal(t, "{}\n12345", events())
 	assert.Equal(t, "text", w.readLog(a.ID, 0, 100))
 
 	w.finish(w.get(a.ID))
@@ -237,6 +281,6 @@ func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
 	folded := w.get(a.ID)
 	assert.NotEmpty(t, folded.JSONLogObjectID)
 	assert.NotEqual(t, folded.LogObjectID, folded.JSONLogObjectID)
-	assert.Equal(t, "{}\n", events())
+	assert.Equal(t, "{}\n12345", events())
 	assert.Equal(t, "text", w.readLog(a.ID, 0, 100))
 }

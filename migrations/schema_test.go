@@ -61,6 +61,7 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	// objects
 	{"23514", "objects_status", "update objects set status = 'lost'"},
 	{"23514", "objects_stored_complete", "update objects set status = 'stored'"},
+	{"23514", "objects_removed_were_discarded", "update objects set removed_at = clock_timestamp()"},
 	{"23503", "objects_organization_id_key_version_fkey", "update objects set key_version = 2"},
 
 	// workspaces

@@ -27,7 +27,6 @@ type DB struct {
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // Args are the @named arguments of a query.
@@ -159,21 +158,6 @@ func lookUpCommit(ctx context.Context, db *DB, xid string, cause error) error {
 			return unknown
 		}
 	}
-}
-
-// InSnapshot runs fn in a read-only transaction in which all statements see one
-// instant. Answers that show several rows are read in it.
-func InSnapshot(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		return fn(tx)
-	})
-	if sqlstate, _ := Violation(err); sqlstate == "25006" {
-		return fmt.Errorf("%s: a statement of a snapshot writes: %w", name, err) // a defect of ours, no read-only primary
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, classify(err))
-	}
-	return nil
 }
 
 func retryable(err error) bool {

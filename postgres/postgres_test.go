@@ -243,33 +243,6 @@ func TestARefusedCommitIsARefusal(t *testing.T) {
 	testdb.WantViolation(t, err, "23503", "parts_thing")
 }
 
-func TestASnapshotSeesOneInstant(t *testing.T) {
-	db := table(t)
-	require.NoError(t, postgres.InSnapshot(ctx, db, "test", func(tx postgres.Tx) error {
-		for range 2 {
-			n, err := postgres.Value[int](ctx, tx, "select n from things where id = 1", nil)
-			require.NoError(t, err)
-			assert.Equal(t, 0, n)
-			require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error { return add(tx, 1) }))
-		}
-		return nil
-	}))
-	assert.Equal(t, 2, read(t, db, 1))
-}
-
-func TestASnapshotRefusesWrites(t *testing.T) {
-	db := table(t)
-	err := postgres.InSnapshot(ctx, db, "test.snapshot", func(tx postgres.Tx) error { return add(tx, 1) })
-	sqlstate, _ := postgres.Violation(err)
-	assert.Equal(t, "25006", sqlstate)
-	assert.Equal(t, fault.Internal, fault.KindOf(err), "a defect is not answered with: try again")
-	assert.ErrorContains(t, err, "test.snapshot")
-	assert.Equal(t, 0, read(t, db, 1))
-
-	own := fault.Missing("thing", "3")
-	require.ErrorIs(t, postgres.InSnapshot(ctx, db, "test", func(postgres.Tx) error { return own }), own)
-}
-
 func TestADatabaseThatIsDownIsUnavailable(t *testing.T) {
 	_, through, p := lossy(t)
 	require.NoError(t, through.Ping(ctx))
@@ -278,6 +251,12 @@ func TestADatabaseThatIsDownIsUnavailable(t *testing.T) {
 		"ping":        func() error { return through.Ping(ctx) },
 		"transaction": func() error { return postgres.InTx(ctx, through, "test", update) },
 		"snapshot":    func() error { return postgres.InSnapshot(ctx, through, "test", update) },
+		"statement": func() error {
+			return postgres.InOneStatement(ctx, through, "test", func(tx postgres.Tx) error {
+				_, err := postgres.Value[int](ctx, tx, "select 1", nil)
+				return err
+			})
+		},
 	} {
 		p.setDown(true)
 		err := call()

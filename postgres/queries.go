@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -63,7 +64,7 @@ func (q Queries) Get(name string) string {
 // One reads exactly one row into a struct whose fields are named like the columns
 // (underscores and case ignored). No row is ErrNoRow.
 func One[T any](ctx context.Context, tx Tx, sql string, args Args) (T, error) {
-	rows, err := tx.Query(ctx, sql, args)
+	rows, err := query(ctx, tx, sql, args)
 	if err != nil {
 		var zero T
 		return zero, err
@@ -73,7 +74,7 @@ func One[T any](ctx context.Context, tx Tx, sql string, args Args) (T, error) {
 
 // All reads all rows into structs, as One does for one.
 func All[T any](ctx context.Context, tx Tx, sql string, args Args) ([]T, error) {
-	rows, err := tx.Query(ctx, sql, args)
+	rows, err := query(ctx, tx, sql, args)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func All[T any](ctx context.Context, tx Tx, sql string, args Args) ([]T, error) 
 
 // Value reads one column of exactly one row. No row is ErrNoRow.
 func Value[T any](ctx context.Context, tx Tx, sql string, args Args) (T, error) {
-	rows, err := tx.Query(ctx, sql, args)
+	rows, err := query(ctx, tx, sql, args)
 	if err != nil {
 		var zero T
 		return zero, err
@@ -92,7 +93,7 @@ func Value[T any](ctx context.Context, tx Tx, sql string, args Args) (T, error) 
 
 // Values reads one column of all rows.
 func Values[T any](ctx context.Context, tx Tx, sql string, args Args) ([]T, error) {
-	rows, err := tx.Query(ctx, sql, args)
+	rows, err := query(ctx, tx, sql, args)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +102,65 @@ func Values[T any](ctx context.Context, tx Tx, sql string, args Args) ([]T, erro
 
 // Exec runs a statement and gives the number of rows it touched.
 func Exec(ctx context.Context, tx Tx, sql string, args Args) (int64, error) {
-	tag, err := tx.Exec(ctx, sql, args)
+	text, values := numbered(sql, args)
+	tag, err := tx.Exec(ctx, text, values...)
 	return tag.RowsAffected(), err
+}
+
+func query(ctx context.Context, tx Tx, sql string, args Args) (pgx.Rows, error) {
+	text, values := numbered(sql, args)
+	return tx.Query(ctx, text, values...)
+}
+
+// placeholders is a statement with $1 for its first name, and those names in order.
+type placeholders struct {
+	sql   string
+	names []string
+}
+
+// rewritten has the placeholders of every statement that ran, by its text: reading the
+// text anew took as long as PostgreSQL takes for a small row. Texts are constants of the
+// program, so it stays small.
+var rewritten sync.Map
+
+// numbered gives the statement and its arguments as PostgreSQL takes them. A name that
+// args lack is NULL.
+func numbered(sql string, args Args) (string, []any) {
+	found, ok := rewritten.Load(sql)
+	if !ok {
+		found, _ = rewritten.LoadOrStore(sql, rewrite(sql))
+	}
+	p := found.(placeholders)
+	values := make([]any, len(p.names))
+	for i, name := range p.names {
+		values[i] = args[name]
+	}
+	return p.sql, values
+}
+
+// rewrite lets the driver find the names, which it does not take for such in quotes and
+// comments: each is given itself as its value.
+func rewrite(sql string) placeholders {
+	itself := Args{}
+	for _, m := range anyName.FindAllStringSubmatch(sql, -1) {
+		itself[m[1]] = m[1]
+	}
+	text, values, _ := itself.RewriteQuery(context.Background(), nil, sql, nil) // never fails for a map that may lack names
+	p := placeholders{sql: text}
+	for _, name := range values {
+		p.names = append(p.names, name.(string))
+	}
+	return p
+}
+
+var anyName = regexp.MustCompile(`@(\w+)`)
+
+// onlyReads tells whether the statement, after its comments, is a select that locks nothing.
+func onlyReads(sql string) bool {
+	for strings.HasPrefix(sql, "--") {
+		_, sql, _ = strings.Cut(sql, "\n")
+	}
+	return strings.HasPrefix(sql, "select") && !strings.Contains(sql, "for update") && !strings.Contains(sql, "for share")
 }
 
 // NoRow tells whether err says that a query gave no row.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type attempt struct {
 	caFile    string
 	log       *logs
 	stop      *stopper
+	over      bool // nothing works in the sandbox any more
 
 	// end is the context of all calls: it outlives a stop, and ends with the authority
 	// of the attempt. working ends with a stop, too.
@@ -46,9 +48,8 @@ func (r *runner) execute(work wire.Assignment) {
 		return
 	}
 	defer cancel()
-	done := wire.Done{Outcome: wire.OutcomeUnknown}
 	defer func() {
-		if done.Outcome != wire.OutcomeUnknown { // else a tofu may still work there
+		if a.over { // else a tofu may still work there
 			a.remove()
 		}
 	}()
@@ -64,7 +65,7 @@ func (r *runner) execute(work wire.Assignment) {
 		events = a.beginShipping(wire.StreamJSON, a.log.events.to)
 	}
 
-	done = a.run()
+	done := a.run()
 
 	a.log.close()
 	done.LogSize = <-human
@@ -147,7 +148,7 @@ func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime ti
 	if err := json.Unmarshal(a.session.Manifest, &a.manifest); err != nil {
 		return 0, fmt.Errorf("read the manifest: %w", err)
 	}
-	a.log, err = openLogs(a.sandbox, a.manifest.Phase, a.manifest.LogLimit, a.binary.events)
+	a.log, err = openLogs(a.sandbox, a.manifest, a.binary.events)
 	if err != nil {
 		return 0, err
 	}
@@ -175,6 +176,7 @@ func (a *attempt) remove() {
 type failure struct {
 	text     string
 	exitCode int
+	killed   bool // tofu did not end by itself, so nobody knows how far it came
 }
 
 func (f *failure) Error() string { return f.text }
@@ -191,9 +193,14 @@ func tofuFailed(command string, err error) error {
 		return err
 	}
 	f := &failure{exitCode: exitCode(err)}
-	if f.exitCode == noExitCode {
-		f.text = fmt.Sprintf("tofu %s did not end by itself, or could not be run.", command)
-	} else {
+	var exit *exec.ExitError
+	switch {
+	case f.exitCode == noExitCode && errors.As(err, &exit):
+		f.killed = true
+		f.text = fmt.Sprintf("tofu %s was ended from outside (%s), as a system does that runs out of memory.", command, exit.ProcessState)
+	case f.exitCode == noExitCode:
+		f.text = fmt.Sprintf("tofu %s could not be run.", command)
+	default:
 		f.text = fmt.Sprintf("tofu %s ended with exit code %d; the log says why.", command, f.exitCode)
 	}
 	return f
@@ -219,9 +226,12 @@ func (a *attempt) run() wire.Done {
 	return done
 }
 
-// conclude turns the end of the phase into its outcome.
+// conclude turns the end of the phase into its outcome. An apply that was killed has an
+// unknown one: it may have made what no state tells of. What went wrong is not written
+// to the log here: the server ends a log with the reason for the run's end.
 func (a *attempt) conclude(done *wire.Done, err error) {
 	var f *failure
+	a.over = !errors.Is(err, errLost)
 	switch {
 	case err == nil:
 		done.Outcome = wire.OutcomeFinished
@@ -246,6 +256,8 @@ func (a *attempt) conclude(done *wire.Done, err error) {
 			done.Message = "The runner was told to end at once."
 		}
 	}
+	if done.Outcome == wire.OutcomeErrored && done.TofuStarted && f != nil && f.killed {
+		done.Outcome = wire.OutcomeUnknown
+	}
 	done.Plan = nil // of a finished plan only
-	a.log.Printf("\nError: %s", done.Message)
 }

@@ -17,8 +17,10 @@
 //   - The configuration is unpacked inside its folder or not at all (unpack_test.go).
 //   - Tokens and variable values are in no log line, message or process argument; nor does
 //     tofu's own message show a value that it cannot take (TestValuesAreNotInTheLogs).
-//   - One execution gives both logs; in that of events each line is whole, and one that
-//     a client could bear (TestBothLogs, TestEventsOverTheLimit, TestEventsLeaveOutWhatClientsCannotBear).
+//   - One execution gives both logs, each up to its own limit; in that of events each line is
+//     whole, and one that a client could bear (TestBothLogs, TestEachLogHasItsLimit,
+//     TestEventsOverTheLimit, TestEventsLeaveOutWhatClientsCannotBear).
+//   - An apply whose tofu was killed from outside has an unknown outcome (TestATofuThatTheSystemKills).
 //   - No sensitive value is in the redacted plan (TestRedact).
 //   - With a network mirror no registry is asked (TestNetworkMirrorThatCannotBeUsed).
 //

@@ -162,6 +162,24 @@ func TestBothLogs(t *testing.T) {
 	assert.Contains(t, f.logText(), "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.")
 }
 
+// TestEachLogHasItsLimit: events are kept whole although they are longer than a text may be.
+func TestEachLogHasItsLimit(t *testing.T) {
+	t.Parallel()
+	const lines = 2000
+	f := newFakeServer(t, wire.Manifest{LogLimit: 250_000, JSONLogLimit: 1_000_000}, map[string]string{"main.tf": fmt.Sprintf(`
+		resource "terraform_data" "a" {
+		  provisioner "local-exec" { command = "seq -f 'line %%.0f of a long log that is kept' 1 %d" }
+		}`, lines)})
+	start(t, f.config())
+	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	f.next("apply")
+	require.Equal(t, wire.OutcomeFinished, f.await().Outcome)
+	assert.Equal(t, lines, strings.Count(f.logText(), "(local-exec): line "))
+	assert.Equal(t, lines, strings.Count(f.eventText(), `"output":"line `))
+	assert.False(t, strings.Contains(f.logText()+f.eventText(), "left out ...]"))
+	assert.Greater(t, len(f.eventText()), 250_000)
+}
+
 func TestAnOlderTofuHasOneLog(t *testing.T) {
 	t.Parallel()
 	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": `resource "terraform_data" "a" {}`})

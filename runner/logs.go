@@ -1,6 +1,10 @@
 package runner
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
 
 // logs are what an attempt tells: for people, and beside it as events where tofu can
 // write them. What the runner itself has to say is in both.
@@ -9,9 +13,9 @@ type logs struct {
 	events *events // nil where tofu cannot write them
 }
 
-// openLogs makes the logs; each may have limit bytes.
-func openLogs(box sandbox, phase string, limit int64, withEvents bool) (*logs, error) {
-	human, err := newSpool(box.logSpool(), limit, anyBytes)
+// openLogs makes the logs, as long as the manifest lets them become.
+func openLogs(box sandbox, m wire.Manifest, withEvents bool) (*logs, error) {
+	human, err := newSpool(box.logSpool(), m.LogLimit, anyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -19,12 +23,12 @@ func openLogs(box sandbox, phase string, limit int64, withEvents bool) (*logs, e
 	if !withEvents {
 		return l, nil
 	}
-	spooled, err := newSpool(box.eventSpool(), limit, wholeLines)
+	spooled, err := newSpool(box.eventSpool(), m.JSONLogLimit, wholeLines)
 	if err != nil {
 		l.remove()
 		return nil, err
 	}
-	l.events = &events{to: spooled, phase: phase, longest: spooled.tailSize()}
+	l.events = &events{to: spooled, phase: m.Phase, longest: spooled.tailSize()}
 	return l, nil
 }
 

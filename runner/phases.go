@@ -27,7 +27,7 @@ func (a *attempt) plan(done *wire.Done) error {
 	if err != nil {
 		return err
 	}
-	if err := t.init(false); err != nil {
+	if err := t.init(); err != nil {
 		return tofuFailed("init", err)
 	}
 	a.log.Printf("")
@@ -103,10 +103,9 @@ func (a *attempt) apply(done *wire.Done) error {
 			return err
 		}
 	}
-	if err := t.init(locked); err != nil {
+	if err := t.initAgain(locked); err != nil {
 		return tofuFailed("init", err)
 	}
-	a.log.Printf("")
 	if err := a.download(a.working, wire.KindPlan, a.sandbox.plan()); err != nil {
 		return err
 	}

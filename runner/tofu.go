@@ -63,15 +63,24 @@ func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *s
 	return &tofu{tf: tf, path: path, dir: box.work, env: plain, log: log, pipe: box.eventPipe(), stop: stop, grace: grace}, nil
 }
 
-// init prepares the folder. With readonlyLock it keeps to the lock file as it is.
-func (t *tofu) init(readonlyLock bool) error {
-	return t.supervise(func() error {
-		if readonlyLock {
-			// terraform-exec has no option for -lockfile.
-			return t.command(t.log, "init", "-no-color", "-input=false", "-lockfile=readonly")
-		}
-		return t.tf.Init(context.Background())
-	})
+// init prepares the folder for a plan; its log tells what is installed.
+func (t *tofu) init() error {
+	return t.supervise(func() error { return t.tf.Init(context.Background()) })
+}
+
+// initAgain prepares the folder for the apply of a plan. With readonlyLock it keeps to
+// the lock file as it is. The plan's log has told the same, so this is said only when it fails.
+func (t *tofu) initAgain(readonlyLock bool) error {
+	said := &lastBytes{most: 64 << 10}
+	args := []string{"init", "-no-color", "-input=false"}
+	if readonlyLock {
+		args = append(args, "-lockfile=readonly")
+	}
+	err := t.supervise(func() error { return t.command(said, said, args...) })
+	if err != nil && !errors.Is(err, errLost) {
+		_, _ = t.log.Write(said.kept)
+	}
+	return err
 }
 
 // plan writes the plan file and says whether it has changes.
@@ -105,7 +114,7 @@ func (t *tofu) show(planFile, jsonFile string) error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	err = t.supervise(func() error { return t.command(out, "show", "-json", "-no-color", planFile) })
+	err = t.supervise(func() error { return t.command(out, t.log, "show", "-json", "-no-color", planFile) })
 	if err != nil {
 		return err
 	}
@@ -122,7 +131,7 @@ func (t *tofu) schemas(read func(io.Reader) error) error {
 		result <- err
 	}()
 	err := t.supervise(func() error {
-		err := t.command(writer, "providers", "schema", "-json", "-no-color")
+		err := t.command(writer, t.log, "providers", "schema", "-json", "-no-color")
 		_ = writer.CloseWithError(err)
 		return err
 	})
@@ -192,14 +201,14 @@ func (l *lastBytes) Write(p []byte) (int, error) {
 }
 
 // command runs tofu for what terraform-exec cannot do, the way terraform-exec does it.
-func (t *tofu) command(stdout io.Writer, args ...string) error {
+func (t *tofu) command(stdout, stderr io.Writer, args ...string) error {
 	cmd := exec.Command(t.path, args...)
 	cmd.Dir = t.dir
 	cmd.Env = []string{"TF_IN_AUTOMATION=1"}
 	for name, value := range t.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Stdout, cmd.Stderr = stdout, t.log
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = ownGroup()
 	return cmd.Run()
 }

@@ -10,22 +10,26 @@ import (
 
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 	"github.com/holdfast-run/holdfast/runs"
 )
 
-// manifest writes what an attempt does. It holds no secret: variables are an input.
+// manifest writes what an attempt does, all of it: its digest is that of everything that
+// the outcome depends on (PL-03). It holds no secret: variables are an input.
 func manifest(f runs.Facts) ([]byte, error) {
 	r, a := f.Run, f.Attempt
 	m := wire.Manifest{
 		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), OrganizationName: r.OrganizationName,
 		WorkspaceID: string(r.WorkspaceID), WorkspaceName: r.WorkspaceName, WorkingDirectory: r.WorkingDirectory, TofuVersion: a.TofuVersion,
 		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs, GenerateConfig: r.GenerateConfig, EncryptedState: r.ClientEncrypted,
-		LogLimit: f.Settings.LogLimit, MaxSeconds: int(f.Settings.RunTTL / time.Second), InterruptSeconds: int(f.Settings.InterruptGrace / time.Second),
-		Inputs:  []wire.Transfer{input(a.ID, wire.KindConfiguration, f.Configuration), {Kind: wire.KindVariables, Method: "proxy", URL: path(wire.PathInput, a.ID, wire.KindVariables)}},
-		Outputs: []wire.Transfer{},
+		LogLimit: dispatch.Human.Limit(f.Settings.LogLimit), JSONLogLimit: dispatch.JSON.Limit(f.Settings.LogLimit),
+		MaxSeconds: int(f.Settings.RunTTL / time.Second), InterruptSeconds: int(f.Settings.InterruptGrace / time.Second),
+		VariablesDigest: sha256Of(r.VariablesSealed),
+		Inputs:          []wire.Transfer{input(a.ID, wire.KindConfiguration, f.Configuration), {Kind: wire.KindVariables, Method: "proxy", URL: path(wire.PathInput, a.ID, wire.KindVariables)}},
+		Outputs:         []wire.Transfer{},
 	}
 	if a.Phase == authz.Apply {
 		m.TofuDigest = r.PlanTofuDigest
@@ -107,9 +111,13 @@ func storable(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-func checkDigest(data []byte, want string) error {
+func sha256Of(data []byte) string {
 	sum := sha256.Sum256(data)
-	if hex.EncodeToString(sum[:]) != want {
+	return hex.EncodeToString(sum[:])
+}
+
+func checkDigest(data []byte, want string) error {
+	if sha256Of(data) != want {
 		return fault.New(fault.Invalid, "digest_mismatch", "The bytes do not have the SHA-256 %q. Send them again.", want)
 	}
 	return nil

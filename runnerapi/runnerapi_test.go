@@ -47,9 +47,12 @@ func TestTheProtocol(t *testing.T) {
 	assert.NotContains(t, string(plan.session.Manifest), secret)
 	assert.NotContains(t, string(plan.session.Manifest), plan.session.Token)
 	m := plan.manifest
+	assert.Regexp(t, "^[0-9a-f]{64}$", m.VariablesDigest)
+	assert.NotEqual(t, sha(nil), m.VariablesDigest)
+	m.VariablesDigest = ""
 	assert.Equal(t, wire.Manifest{
 		AttemptID: plan.AttemptID, RunID: string(run), Phase: "plan", OrganizationName: "acme", WorkspaceID: string(w.ws), WorkspaceName: "app",
-		TofuVersion: tofu, Refresh: true, TargetAddrs: []string{"terraform_data.x"}, LogLimit: 10 << 20, MaxSeconds: 13800, InterruptSeconds: 300,
+		TofuVersion: tofu, Refresh: true, TargetAddrs: []string{"terraform_data.x"}, LogLimit: 10 << 20, JSONLogLimit: 40 << 20, MaxSeconds: 13800, InterruptSeconds: 300,
 		Inputs: []wire.Transfer{
 			{Kind: "configuration", Method: "proxy", URL: at(wire.PathInput, plan.AttemptID, "configuration"), SHA256: sha(w.config), Size: int64(len(w.config))},
 			{Kind: "variables", Method: "proxy", URL: at(wire.PathInput, plan.AttemptID, "variables")},

@@ -262,7 +262,7 @@ func (s *Service) mayHandOverPlan(ctx context.Context, run ids.Run) error {
 }
 
 // AppendLog takes a piece of one of the attempt's logs; see dispatch.AppendLog. Each
-// may have as many bytes as Settings.LogLimit says.
+// may have as many bytes as its stream makes of Settings.LogLimit (dispatch.Stream.Limit).
 func (s *Service) AppendLog(ctx context.Context, actor authz.Actor, stream dispatch.Stream, start int64, data []byte) (next int64, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.append-log", func(tx postgres.Tx) error {
 		a, err := dispatch.Lock(ctx, tx, actor.Attempt)

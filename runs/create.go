@@ -261,7 +261,7 @@ func (s *Service) checkSizes(ctx context.Context, tx postgres.Tx, w workspaces.W
 		return err
 	}
 	if current != "" {
-		v, err := s.state.Load(ctx, tx, current)
+		v, err := s.state.Row(ctx, tx, current)
 		if err != nil {
 			return err
 		}

@@ -416,7 +416,7 @@ func (s *Service) prove(ctx context.Context, tx postgres.Tx, r Run, a dispatch.A
 	if current == "" {
 		return state.Version{}, unproven("the apply published no state.")
 	}
-	v, err := s.state.Load(ctx, tx, current)
+	v, err := s.state.Row(ctx, tx, current)
 	if err != nil {
 		return v, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
-	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -32,26 +31,6 @@ func (s *Service) DeleteOrganization(ctx context.Context, actor authz.Actor, nam
 		}
 		return accounts.TombstoneOrganization(ctx, tx, actor, org.ID)
 	})
-}
-
-// CurrentOf is Current for several workspaces at once. One without a run is absent.
-func (s *Service) CurrentOf(ctx context.Context, list []ids.Workspace) (map[ids.Workspace]ids.Run, error) {
-	var found []struct {
-		Workspace ids.Workspace
-		Run       ids.Run
-	}
-	err := postgres.InSnapshot(ctx, s.db, "runs.current-of", func(tx postgres.Tx) (err error) {
-		found, err = postgres.All[struct {
-			Workspace ids.Workspace
-			Run       ids.Run
-		}](ctx, tx, Queries.Get("CurrentRuns"), postgres.Args{"workspaces": list})
-		return err
-	})
-	current := make(map[ids.Workspace]ids.Run, len(found))
-	for _, f := range found {
-		current[f.Workspace] = f.Run
-	}
-	return current, err
 }
 
 // Versions gives the exact OpenTofu versions that runs of every organization can

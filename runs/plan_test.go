@@ -60,9 +60,7 @@ func TestAWholeRun(t *testing.T) {
 	w.wantReleased(run.ID)
 	w.wantFree(ws)
 	assert.Equal(t, len(mainPath), count(w, "select count(*) from audit_entries where object_id = @r and action = any (@a::text[])", postgres.Args{"r": run.ID, "a": actions(mainPath)}))
-	current, err := w.runs.Current(ctx, ws)
-	require.NoError(t, err)
-	assert.Equal(t, run.ID, current)
+	assert.Equal(t, run.ID, w.current(ws))
 
 	next := w.run(ws)
 	assert.Equal(t, final, w.get(next.ID).PredecessorVersionID)
@@ -111,9 +109,7 @@ func TestARunThatOnlyPlansNeverLocksAndNeverWaits(t *testing.T) {
 		})
 	}
 	assert.Equal(t, before, w.fence(ws))
-	current, err := w.runs.Current(ctx, ws)
-	require.NoError(t, err)
-	assert.Equal(t, occupant.RunID, current)
+	assert.Equal(t, occupant.RunID, w.current(ws))
 }
 
 func TestAPlanWithoutChangesEndsTheRun(t *testing.T) {
@@ -246,9 +242,7 @@ func TestASavedPlanTakesTheWorkspaceWhenItIsConfirmed(t *testing.T) {
 	saved := w.waiting(ws, savePlan)
 	assert.Nil(t, w.get(saved).FenceEpoch)
 	w.wantFree(ws)
-	current, err := w.runs.Current(ctx, ws)
-	require.NoError(t, err)
-	assert.Empty(t, current)
+	assert.Empty(t, w.current(ws))
 
 	other := w.run(ws)
 	w.wantAdmitted(other.ID)

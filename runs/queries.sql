@@ -95,17 +95,6 @@ select {RunColumns}
    and r.durable_status in ('dispatch_pending', 'queued', 'planning', 'applying')
  order by r.queue_seq;
 
--- name: CurrentRuns
--- The run a workspace shows as current: the one that has it, else the one that gets
--- it next (so that a waiting client can tell a person's lock), else the last that had it.
-select c.workspace, c.run from (
-    select w.id as workspace, coalesce(
-        (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null and r.fence_released_at is null limit 1),
-        (select r.id from runs r where r.workspace_id = w.id and r.durable_status = 'queued' and not r.plan_only and r.admitted_at is null order by r.queue_seq limit 1),
-        (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null order by r.fence_epoch desc limit 1)) as run
-      from unnest(@workspaces::text[]) as w (id)) c
- where c.run is not null;
-
 -- name: StepRun
 update runs
    set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,

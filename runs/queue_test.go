@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // TestEveryWayOutPromotesTheNext queues runs and frees the workspace in each way
@@ -110,6 +111,42 @@ func TestTheQueueOfAnOrganization(t *testing.T) {
 	_, total, err = w.runs.List(ctx, w.member, ws, Filter{Limit: 10, PlanOnly: true})
 	require.NoError(t, err)
 	assert.Equal(t, 3, total)
+}
+
+// What a workspace shows as its current run: the occupant, else the first that
+// waits, else the last occupant; never a plan-only run.
+func TestTheCurrentRunOfAWorkspace(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	assert.Empty(t, w.current(ws))
+	w.run(ws, planOnly)
+	assert.Empty(t, w.current(ws))
+
+	first, second := w.run(ws), w.run(ws)
+	assert.Equal(t, first.ID, w.current(ws), "it has the workspace")
+	require.NoError(t, w.runs.Cancel(ctx, w.owner, first.ID, ""))
+	assert.Equal(t, second.ID, w.current(ws), "it was promoted")
+	require.NoError(t, w.runs.Cancel(ctx, w.owner, second.ID, ""))
+	assert.Equal(t, second.ID, w.current(ws), "it was the last")
+
+	locked, err := w.runs.Lock(ctx, w.owner, ws, "")
+	require.NoError(t, err)
+	assert.Equal(t, second.ID, locked.CurrentRun)
+	third := w.run(ws)
+	w.run(ws)
+	assert.Equal(t, third.ID, w.current(ws), "it waits for a person's lock")
+	unlocked, err := w.runs.Unlock(ctx, w.owner, ws)
+	require.NoError(t, err)
+	assert.Equal(t, third.ID, unlocked.CurrentRun)
+
+	other := w.run(w.workspace())
+	page, _, err := w.spaces.List(ctx, w.member, "acme", workspaces.Filter{})
+	require.NoError(t, err)
+	shown := map[ids.Workspace]ids.Run{}
+	for _, listed := range page {
+		shown[listed.ID] = listed.CurrentRun
+	}
+	assert.Equal(t, map[ids.Workspace]ids.Run{ws: third.ID, other.WorkspaceID: other.ID}, shown, "each its own")
 }
 
 func TestAPersonsLockKeepsRunsWaiting(t *testing.T) {
@@ -259,6 +296,17 @@ func TestDeleteWorkspace(t *testing.T) {
 		wantCode(t, err, fault.Conflict, "workspace_not_empty")
 		assert.ErrorContains(t, err, "encrypted by the client")
 		require.NoError(t, w.runs.DeleteWorkspace(ctx, w.owner, ws, false))
+	})
+	t.Run("with more resources than are listed", func(t *testing.T) {
+		ws := w.workspace()
+		_, err := w.runs.Lock(ctx, w.owner, ws, "")
+		require.NoError(t, err)
+		w.publishResources(ws, 1, `{"mode":"managed"}`+strings.Repeat(`,{"mode":"managed"}`, 50_000))
+		_, err = w.runs.Unlock(ctx, w.owner, ws)
+		require.NoError(t, err)
+		err = w.runs.DeleteWorkspace(ctx, w.owner, ws, true)
+		wantCode(t, err, fault.Conflict, "workspace_not_empty")
+		assert.ErrorContains(t, err, "50001 known")
 	})
 	t.Run("safely", func(t *testing.T) {
 		ws := w.workspace()

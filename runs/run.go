@@ -326,11 +326,3 @@ func (s *Service) openVariables(ctx context.Context, tx postgres.Tx, organizatio
 	}
 	return list, nil
 }
-
-// Current gives the run that a workspace shows as its current one: the one that has
-// it, else the one that waits for it first, else the last that had it; empty when
-// there is none.
-func (s *Service) Current(ctx context.Context, workspace ids.Workspace) (ids.Run, error) {
-	current, err := s.CurrentOf(ctx, []ids.Workspace{workspace})
-	return current[workspace], err
-}

@@ -198,6 +198,9 @@ func (s *Service) checkEmpty(ctx context.Context, tx postgres.Tx, w workspaces.W
 	if v.ClientEncrypted {
 		return fault.New(fault.Conflict, "workspace_not_empty", "Workspace %q cannot be safely deleted because its state is encrypted by the client, so the server cannot tell whether it is still managing resources. Destroy what there is, then delete it with force.", w.Name)
 	}
+	if managed == 0 && len(v.Resources) < v.ResourceCount { // too many to be listed
+		managed = v.ResourceCount
+	}
 	if managed > 0 {
 		return fault.New(fault.Conflict, "workspace_not_empty", "Workspace %q cannot be safely deleted because it is still managing resources (%d known). Destroy them first, or delete it with force.", w.Name, managed)
 	}

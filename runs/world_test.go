@@ -382,6 +382,14 @@ func (w *world) wantWaits(run ids.Run) {
 	require.Empty(w, d.PlanAttempt)
 }
 
+// current is the run that the workspace shows as its current one.
+func (w *world) current(ws ids.Workspace) ids.Run {
+	w.Helper()
+	shown, err := w.spaces.Get(ctx, w.member, ws)
+	require.NoError(w, err)
+	return shown.CurrentRun
+}
+
 func (w *world) fence(ws ids.Workspace) fence.Status {
 	w.Helper()
 	var s fence.Status

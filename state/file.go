@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -58,12 +57,12 @@ type Resource struct {
 }
 
 const (
-	outputsLimit   = 32 << 20 // bytes of outputs that are indexed
-	outputsMost    = 10_000   // outputs that are indexed: each becomes a row
-	resourcesLimit = 32 << 20 // bytes of names of resources that are listed
-	resourceCost   = 100      // bytes that a resource takes beside its names
-	scalarLimit    = 1 << 20  // a name, type or address longer than this is no state file
-	lineageLimit   = 255      // bytes; tofu writes a UUID
+	outputsLimit   = 8 << 20 // bytes of outputs that are indexed
+	outputsMost    = 10_000  // outputs that are indexed: each becomes a row
+	resourcesLimit = 4 << 20 // bytes of names of resources that are listed: some 20,000 resources
+	resourceCost   = 100     // bytes that a resource takes beside its names
+	scalarLimit    = 1 << 20 // a name, type or address longer than this is no state file
+	lineageLimit   = 255     // bytes; tofu writes a UUID
 	depthLimit     = 1000
 )
 
@@ -73,7 +72,7 @@ const (
 // "state_malformed". The answer never repeats what is in the file. An error of r is
 // returned as it is.
 func ReadFile(r io.Reader) (File, error) {
-	s := &scanner{r: bufio.NewReaderSize(r, 64<<10)}
+	s := newScanner(r)
 	var f File
 	err := s.object(func(key string) error { return f.member(s, key) })
 	if err == nil {
@@ -198,15 +197,15 @@ func readResource(s *scanner) (r Resource, err error) {
 	err = s.object(func(key string) (err error) {
 		switch key {
 		case "module":
-			r.Module, err = s.text()
+			r.Module, err = s.word()
 		case "mode":
-			r.Mode, err = s.text()
+			r.Mode, err = s.word()
 		case "type":
-			r.Type, err = s.text()
+			r.Type, err = s.word()
 		case "name":
 			r.Name, err = s.text()
 		case "provider":
-			r.Provider, err = s.text()
+			r.Provider, err = s.word()
 		case "instances":
 			r.Instances = 0
 			if c, err := s.peek(); err != nil || c != '[' {

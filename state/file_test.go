@@ -168,7 +168,7 @@ func TestReadFilePassesOnErrors(t *testing.T) {
 }
 
 func TestReadFileOutputsOverTheLimit(t *testing.T) {
-	big := `{"value":"` + strings.Repeat("x", 20<<20) + `","type":"string"}`
+	big := `{"value":"` + strings.Repeat("x", 5<<20) + `","type":"string"}`
 	f := mustRead(t, `{"serial":1,"outputs":{"a":`+big+`},"lineage":"l"}`)
 	assert.Equal(t, []any{false, 1}, []any{f.OutputsLeftOut, len(f.Outputs)})
 	f = mustRead(t, `{"serial":1,"outputs":{"a":`+big+`,"b":`+big+`,"c":{}},"lineage":"l","resources":[{"name":"r"}]}`)
@@ -181,6 +181,36 @@ func TestReadFileOutputsOverTheLimit(t *testing.T) {
 	}
 	f = mustRead(t, `{"serial":1,"outputs":{`+many.String()[1:]+`}}`)
 	assert.Equal(t, []any{true, 0}, []any{f.OutputsLeftOut, len(f.Outputs)})
+}
+
+// Names that the buffer cuts, that come again and that are escaped are read as
+// encoding/json reads them.
+func TestReadFileResourcesAsJSONReadsThem(t *testing.T) {
+	type block struct {
+		Module    string `json:"module,omitempty"`
+		Mode      string `json:"mode"`
+		Type      string `json:"type"`
+		Name      string `json:"name"`
+		Provider  string `json:"provider"`
+		Instances []any  `json:"instances"`
+	}
+	var blocks []block
+	for i := range 6000 { // more names than are remembered, and more than the buffer holds
+		blocks = append(blocks, block{
+			Mode: "managed", Type: fmt.Sprintf("type_%d", i%7), Name: fmt.Sprintf("näme_%d", i), Provider: `provider["registry/x"]`,
+			Module: strings.Repeat(fmt.Sprintf("module.m%d.", i), i%40), Instances: make([]any, i%3),
+		})
+	}
+	content, err := json.Marshal(map[string]any{"serial": 1, "resources": blocks})
+	require.NoError(t, err)
+	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(content), "in halves": iotest.HalfReader(bytes.NewReader(content)), "in bytes": iotest.OneByteReader(bytes.NewReader(content))} {
+		f, err := state.ReadFile(r)
+		require.NoError(t, err, name)
+		require.Len(t, f.Resources, len(blocks), name)
+		for i, b := range blocks {
+			require.Equal(t, state.Resource{Module: b.Module, Mode: b.Mode, Type: b.Type, Name: b.Name, Provider: b.Provider, Instances: len(b.Instances)}, f.Resources[i], name)
+		}
+	}
 }
 
 func TestReadFileResourcesOverTheLimit(t *testing.T) {

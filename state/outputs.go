@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -20,14 +21,18 @@ type Output struct {
 	FileOutput
 }
 
-// outputsOf gives the outputs of a version: those in the file, or for a state that
-// the client encrypted those that it sent in plain beside it, unless the workspace
-// does not keep those.
-func (s *Service) outputsOf(ctx context.Context, tx postgres.Tx, v Version, file File) ([]FileOutput, error) {
-	if !file.Encrypted && !file.OutputsLeftOut {
-		return file.Outputs, nil
+// shownOutputs are those that the file shows.
+func (f File) shownOutputs() []FileOutput {
+	if f.OutputsLeftOut {
+		return unknownOutputs()
 	}
-	if !file.Encrypted || v.mustBeEncrypted {
+	return f.Outputs
+}
+
+// declaredOutputs are those of a state that the client encrypted: what it sent in
+// plain beside it, unless the workspace does not keep that.
+func (s *Service) declaredOutputs(ctx context.Context, tx postgres.Tx, v Version) ([]FileOutput, error) {
+	if v.mustBeEncrypted {
 		return unknownOutputs(), nil
 	}
 	sealed, err := postgres.Value[[]byte](ctx, tx, Queries.Get("DeclaredOutputsSealed"), postgres.Args{"id": v.ID})
@@ -63,23 +68,34 @@ func unknownOutputs() []FileOutput {
 
 func outputLabel(id ids.Output) string { return "state-output/" + string(id) }
 
-func (s *Service) sealOutputs(ctx context.Context, tx postgres.Tx, v Version, outputs []FileOutput) error {
-	for i, o := range outputs {
-		id := ids.New[ids.Output]()
+// sealedOutputs are the rows of the outputs of a version, in their order.
+type sealedOutputs struct {
+	ids    []string
+	sealed [][]byte
+}
+
+func sealOutputs(sealer artifacts.Sealer, outputs []FileOutput) (rows sealedOutputs, err error) {
+	for _, o := range outputs {
 		encoded, err := json.Marshal(o)
 		if err != nil {
-			return err
+			return sealedOutputs{}, err
 		}
-		sealed, err := s.objects.SealValue(ctx, tx, v.Organization, outputLabel(id), encoded)
-		if err != nil {
-			return err
-		}
-		_, err = postgres.Exec(ctx, tx, Queries.Get("InsertOutput"), postgres.Args{
-			"id": id, "organization_id": v.Organization, "state_version_id": v.ID, "position": i, "sealed": sealed,
-		})
-		if err != nil {
-			return fmt.Errorf("store an output: %w", err)
-		}
+		id := ids.New[ids.Output]()
+		rows.ids = append(rows.ids, string(id))
+		rows.sealed = append(rows.sealed, sealer.Seal(outputLabel(id), encoded))
+	}
+	return rows, nil
+}
+
+func (o sealedOutputs) insert(ctx context.Context, tx postgres.Tx, v Version) error {
+	if len(o.ids) == 0 {
+		return nil
+	}
+	_, err := postgres.Exec(ctx, tx, Queries.Get("InsertOutputs"), postgres.Args{
+		"organization_id": v.Organization, "state_version_id": v.ID, "ids": o.ids, "sealed": o.sealed,
+	})
+	if err != nil {
+		return fmt.Errorf("store the outputs: %w", err)
 	}
 	return nil
 }
@@ -157,6 +173,7 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 		row, err := postgres.One[struct {
 			outputRow
 			WorkspaceID ids.Workspace
+			Gone        bool
 		}](ctx, tx, Queries.Get("Output"), postgres.Args{"id": id})
 		if postgres.NoRow(err) {
 			return fault.Missing("state version output", string(id))
@@ -165,8 +182,11 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 			return err
 		}
 		object := authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
-		if err := allow(ctx, tx, actor, authz.StateReadOutputs, object); err != nil {
+		if err := authz.Allow(actor, authz.StateReadOutputs, object); err != nil {
 			return err
+		}
+		if row.Gone {
+			return fault.Missing(object.Noun, object.Name)
 		}
 		o, err = s.openOutput(ctx, tx, row.outputRow)
 		return err

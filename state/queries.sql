@@ -4,14 +4,24 @@ v.id, v.organization_id, v.workspace_id, v.status, v.discard_reason, v.epoch, v.
     coalesce(v.sha256, '') as sha256, v.client_encrypted, v.terraform_version, coalesce(v.base_version_id, '') as base_version_id,
     coalesce(v.rollback_of_id, '') as rollback_of_id, coalesce(v.run_id, '') as run_id, coalesce(v.attempt_id, '') as attempt_id, v.sandbox_id,
     coalesce(v.created_by, '') as created_by, coalesce(v.object_id, '') as object_id, coalesce(v.json_object_id, '') as json_object_id,
-    v.created_at, v.finalized_at
+    coalesce(v.resource_count, 0) as resource_count, v.created_at, v.finalized_at
+
+-- fragment: Gone
+-- Whether the workspace of a version is deleted.
+not exists (select from workspaces w join organizations o on o.id = w.organization_id and o.deleted_at is null
+             where w.id = v.workspace_id and w.deleted_at is null) as gone
+
+-- fragment: Insists
+-- Whether the workspace insists on encryption by the client.
+(select w.client_encrypted from workspaces w where w.id = v.workspace_id) as must_be_encrypted
 
 -- name: Insert
-insert into state_versions (id, organization_id, workspace_id, epoch, holder_kind, holder_id, declared_serial, declared_lineage, declared_md5,
+insert into state_versions as v (id, organization_id, workspace_id, epoch, holder_kind, holder_id, declared_serial, declared_lineage, declared_md5,
     declared_outputs_sealed, forced, base_version_id, run_id, attempt_id, sandbox_id, created_by, expires_at)
 values (@id, @organization_id, @workspace_id, @epoch, @holder_kind, @holder_id, @declared_serial, @declared_lineage, @declared_md5,
     @declared_outputs_sealed, @forced, nullif(@base_version_id::text, ''), nullif(@run_id::text, ''), nullif(@attempt_id::text, ''), @sandbox_id, nullif(@created_by::text, ''),
-    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision));
+    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision))
+returning {VersionColumns}, {Insists}, {Gone};
 
 -- name: InsertRollback
 insert into state_versions (id, organization_id, workspace_id, status, epoch, holder_kind, holder_id, declared_serial, declared_lineage, declared_md5,
@@ -31,10 +41,15 @@ select id from state_versions
 
 -- name: Get
 -- What is sealed in the row is read by itself: it may be large, and few need it.
-select {VersionColumns},
-       (select w.client_encrypted from workspaces w where w.id = v.workspace_id) as must_be_encrypted
-  from state_versions v
- where v.id = @id;
+select {VersionColumns}, {Insists}, {Gone} from state_versions v where v.id = @id;
+
+-- name: Lock
+select {VersionColumns}, {Insists}, {Gone} from state_versions v where v.id = @id for update of v;
+
+-- name: CurrentVersion
+select {VersionColumns}, {Insists}, {Gone}
+  from current_states c join state_versions v on v.id = c.state_version_id
+ where c.workspace_id = @workspace_id;
 
 -- name: ResourcesSealed
 select resources_sealed from state_versions where id = @id;
@@ -42,11 +57,8 @@ select resources_sealed from state_versions where id = @id;
 -- name: DeclaredOutputsSealed
 select declared_outputs_sealed from state_versions where id = @id;
 
--- name: Lock
-select id from state_versions where id = @id for update;
-
 -- name: List
-select {VersionColumns}, false as must_be_encrypted
+select {VersionColumns}, false as must_be_encrypted, false as gone
   from state_versions v
  where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status)
  order by v.created_at desc, v.id desc
@@ -64,20 +76,23 @@ select coalesce((select id from state_versions where run_id = @run_id and status
 
 -- name: ClaimRaw
 -- An upload must begin in time; one that has begun may be repeated.
-update state_versions set raw_claimed_at = coalesce(raw_claimed_at, clock_timestamp())
- where id = @id and status = 'pending' and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
+update state_versions v set raw_claimed_at = coalesce(raw_claimed_at, clock_timestamp())
+ where id = @id and status = 'pending' and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp())
+returning {VersionColumns}, {Insists}, {Gone};
 
 -- name: ClaimJSON
-update state_versions set json_claimed_at = coalesce(json_claimed_at, clock_timestamp())
+update state_versions v set json_claimed_at = coalesce(json_claimed_at, clock_timestamp())
  where id = @id and status in ('pending', 'finalized') and json_object_id is null
-   and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
+   and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp())
+returning {VersionColumns}, {Insists}, {Gone};
 
 -- name: Finalize
-update state_versions
+update state_versions v
    set status = 'finalized', serial = @serial, lineage = @lineage, size = @size, sha256 = @sha256, client_encrypted = @client_encrypted,
        terraform_version = @terraform_version, resource_count = @resource_count, resources_sealed = @resources_sealed,
        object_id = @object_id, finalized_at = clock_timestamp(), declared_outputs_sealed = null
- where id = @id and status = 'pending' and epoch = @epoch;
+ where id = @id and status = 'pending' and epoch = @epoch
+returning {VersionColumns}, {Insists}, {Gone};
 
 -- name: Discard
 update state_versions
@@ -106,14 +121,16 @@ select workspace_id, organization_id, @id from current_states where workspace_id
 on conflict (workspace_id) do update set state_version_id = excluded.state_version_id, moved_at = clock_timestamp()
     where current_states.state_version_id = @base_version_id;
 
--- name: InsertOutput
-insert into state_outputs (id, organization_id, state_version_id, position, sealed) values (@id, @organization_id, @state_version_id, @position, @sealed);
+-- name: InsertOutputs
+insert into state_outputs (id, organization_id, state_version_id, position, sealed)
+select o.id, @organization_id, @state_version_id, o.position - 1, o.sealed
+  from unnest(@ids::text[], @sealed::bytea[]) with ordinality as o (id, sealed, position);
 
 -- name: Outputs
 select id, organization_id, state_version_id, position, sealed from state_outputs where state_version_id = @state_version_id order by position;
 
 -- name: Output
-select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.workspace_id
+select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.workspace_id, {Gone}
   from state_outputs o join state_versions v on v.id = o.state_version_id where o.id = @id;
 
 -- name: OpenUploads
@@ -121,9 +138,6 @@ select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.work
 select count(*) from state_versions
  where workspace_id = @workspace_id and epoch = @epoch and status = 'pending'
    and (raw_claimed_at is not null or json_claimed_at is not null or expires_at > clock_timestamp());
-
--- name: ResourceCount
-select coalesce((select resource_count from state_versions where id = @id), 0);
 
 -- name: Publications
 select count(*) from state_versions where run_id = @run_id and status = 'finalized';

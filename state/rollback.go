@@ -35,7 +35,7 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if err := mayPublish(actor, status); err != nil {
 			return err
 		}
-		current, err := s.current(ctx, tx, workspace)
+		current, err := current(ctx, tx, workspace)
 		if err != nil {
 			return err
 		}
@@ -55,8 +55,12 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if old, err = s.withResources(ctx, tx, old); err != nil {
 			return err
 		}
+		sealer, err := s.objects.Sealer(ctx, tx, old.Organization)
+		if err != nil {
+			return err
+		}
 		id := ids.New[ids.StateVersion]()
-		resources, err := s.sealResources(ctx, tx, old.Organization, id, old.Resources)
+		resources, err := sealResources(sealer, id, old.Resources)
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,11 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 			return err
 		}
 		v.Resources = old.Resources
-		if err := s.sealOutputs(ctx, tx, v, files); err != nil {
+		rows, err := sealOutputs(sealer, files)
+		if err != nil {
+			return err
+		}
+		if err := rows.insert(ctx, tx, v); err != nil {
 			return err
 		}
 		if err := s.movePointer(ctx, tx, w.Organization, workspace, id, current.ID); err != nil {

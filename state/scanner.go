@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -16,11 +15,24 @@ import (
 // memory, and an encrypted state is one string of any length. What it accepts,
 // encoding/json accepts too.
 type scanner struct {
-	r       *bufio.Reader
-	capture bool   // every byte read is appended to kept
-	kept    []byte // serves one capture after the other
-	limit   int    // of the capture; over it bytes are dropped and tooLong is set
+	r         io.Reader
+	buf       []byte
+	pos, upto int // buf[pos:upto] was read and not yet taken
+
+	capture bool   // what is taken is kept, from buf[from:] on
+	from    int    // in buf
+	kept    []byte // what was taken of a capture before buf was filled anew
+	limit   int    // of a capture; over it nothing is kept and tooLong is set
 	tooLong bool
+
+	words map[string]string // texts that come again and again
+}
+
+// bufferSize is how many bytes are looked at together.
+const bufferSize = 64 << 10
+
+func newScanner(r io.Reader) *scanner {
+	return &scanner{r: r, buf: make([]byte, bufferSize), words: map[string]string{}}
 }
 
 // syntaxError is why the text is no state file. It names no value of the text.
@@ -34,64 +46,69 @@ var (
 )
 
 // ahead gives the bytes that are in the buffer, at least one. They are valid until
-// the next call of ahead.
+// the next call; take takes them.
 func (s *scanner) ahead() ([]byte, error) {
-	if s.r.Buffered() == 0 {
-		if _, err := s.r.Peek(1); err == io.EOF {
-			return nil, errTruncated
-		} else if err != nil {
+	if s.pos == s.upto {
+		if err := s.fill(); err != nil {
 			return nil, err
 		}
 	}
-	return s.r.Peek(s.r.Buffered())
+	return s.buf[s.pos:s.upto], nil
 }
 
-// take takes the first n of the bytes that ahead gave.
-func (s *scanner) take(ahead []byte, n int) error {
-	s.keep(ahead[:n]...)
-	_, err := s.r.Discard(n)
-	return err
+func (s *scanner) take(n int) { s.pos += n }
+
+// fill reads more once everything was taken.
+func (s *scanner) fill() error {
+	s.stash()
+	s.from, s.pos, s.upto = 0, 0, 0
+	for range 100 { // a reader may give nothing now and then
+		n, err := s.r.Read(s.buf)
+		s.upto = n
+		switch {
+		case n > 0:
+			return nil // an error comes again
+		case err == io.EOF:
+			return errTruncated
+		case err != nil:
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// stash moves what a capture took out of the buffer.
+func (s *scanner) stash() {
+	switch taken := s.buf[s.from:s.pos]; {
+	case !s.capture || s.tooLong:
+	case len(s.kept)+len(taken) > s.limit:
+		s.tooLong, s.kept = true, nil
+	default:
+		s.kept = append(s.kept, taken...)
+	}
 }
 
 func (s *scanner) read() (byte, error) {
-	c, err := s.r.ReadByte()
-	if err == io.EOF {
-		return 0, errTruncated
+	ahead, err := s.ahead()
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		s.keep(c)
-	}
-	return c, err
-}
-
-func (s *scanner) keep(chunk ...byte) {
-	switch {
-	case !s.capture || s.tooLong:
-	case len(s.kept)+len(chunk) > s.limit:
-		s.tooLong, s.kept = true, nil
-	default:
-		s.kept = append(s.kept, chunk...)
-	}
+	s.take(1)
+	return ahead[0], nil
 }
 
 // peek gives the next byte that is not white space without taking it.
 func (s *scanner) peek() (byte, error) {
 	for {
-		ahead, err := s.ahead()
-		if err != nil {
-			return 0, err
-		}
-		n := 0
-		for n < len(ahead) && (ahead[n] == ' ' || ahead[n] == '\n' || ahead[n] == '\t' || ahead[n] == '\r') {
-			n++
-		}
-		if n > 0 {
-			if err := s.take(ahead, n); err != nil {
-				return 0, err
+		for s.pos < s.upto {
+			c := s.buf[s.pos]
+			if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+				return c, nil
 			}
+			s.pos++
 		}
-		if n < len(ahead) {
-			return ahead[n], nil
+		if err := s.fill(); err != nil {
+			return 0, err
 		}
 	}
 }
@@ -104,8 +121,8 @@ func (s *scanner) expect(want byte) error {
 	if c != want {
 		return &syntaxError{"something else stands where " + strconv.QuoteRune(rune(want)) + " was expected"}
 	}
-	_, err = s.read()
-	return err
+	s.take(1)
+	return nil
 }
 
 // list walks the members between open and closing bracket.
@@ -114,23 +131,29 @@ func (s *scanner) list(open, closing byte, each func() error) error {
 		return err
 	}
 	for first := true; ; first = false {
-		c, err := s.peek()
-		if err != nil {
+		if ended, err := s.next(closing, first); ended || err != nil {
 			return err
-		}
-		switch {
-		case c == closing:
-			_, err = s.read()
-			return err
-		case !first:
-			if err := s.expect(','); err != nil {
-				return err
-			}
 		}
 		if err := each(); err != nil {
 			return err
 		}
 	}
+}
+
+// next takes what stands before a member: a comma, unless it is the first, or the
+// closing bracket, which ends the list.
+func (s *scanner) next(closing byte, first bool) (ended bool, err error) {
+	c, err := s.peek()
+	switch {
+	case err != nil:
+		return false, err
+	case c == closing:
+		s.take(1)
+		return true, nil
+	case first:
+		return false, nil
+	}
+	return false, s.expect(',')
 }
 
 // object calls member for each key; member takes the value.
@@ -139,7 +162,7 @@ func (s *scanner) object(member func(key string) error) error {
 		if c, err := s.peek(); err != nil || c != '"' {
 			return s.notAKey(err)
 		}
-		key, err := s.text()
+		key, err := s.word()
 		if err != nil {
 			return err
 		}
@@ -171,21 +194,33 @@ func (s *scanner) skip(depth int) error {
 	}
 	switch c {
 	case '{':
-		return s.list('{', '}', func() error {
+		return s.skipList('}', depth)
+	case '[':
+		return s.skipList(']', depth)
+	case '"':
+		return s.skipText()
+	default:
+		return s.skipLiteral()
+	}
+}
+
+func (s *scanner) skipList(closing byte, depth int) error {
+	s.take(1)
+	for first := true; ; first = false {
+		if ended, err := s.next(closing, first); ended || err != nil {
+			return err
+		}
+		if closing == '}' {
 			if err := s.skipText(); err != nil {
 				return err
 			}
 			if err := s.expect(':'); err != nil {
 				return err
 			}
-			return s.skip(depth + 1)
-		})
-	case '[':
-		return s.list('[', ']', func() error { return s.skip(depth + 1) })
-	case '"':
-		return s.skipText()
-	default:
-		return s.skipLiteral()
+		}
+		if err := s.skip(depth + 1); err != nil {
+			return err
+		}
 	}
 }
 
@@ -206,21 +241,12 @@ func (s *scanner) skipText() error {
 			return err
 		}
 		n := plain(ahead)
-		for n+1 < len(ahead) && ahead[n] == '\\' && shortEscape(ahead[n+1]) {
-			n += 2
-			n += plain(ahead[n:])
-		}
 		if n == len(ahead) {
-			if err := s.take(ahead, n); err != nil {
-				return err
-			}
+			s.take(n)
 			continue
 		}
-		c := ahead[n]
-		if err := s.take(ahead, n+1); err != nil {
-			return err
-		}
-		switch c {
+		s.take(n + 1)
+		switch ahead[n] {
 		case '"':
 			return nil
 		case '\\':
@@ -263,7 +289,7 @@ func (s *scanner) skipEscape() error {
 	}
 	digits := 0
 	switch {
-	case shortEscape(c):
+	case bytes.IndexByte([]byte(`"\\/bfnrt`), c) >= 0:
 	case c == 'u':
 		digits = 4
 	default:
@@ -280,23 +306,19 @@ func (s *scanner) skipEscape() error {
 	return nil
 }
 
-// shortEscape tells whether c makes a whole escape with the backslash before it.
-func shortEscape(c byte) bool {
-	switch c {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return true
-	}
-	return false
-}
-
 // raw takes a value and gives its bytes, valid until the next call; a value over
 // limit bytes is taken all the same, and errTooLong says that it was not kept.
 func (s *scanner) raw(limit int) ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
 	}
-	s.capture, s.kept, s.limit, s.tooLong = true, s.kept[:0], limit, false
+	s.capture, s.from, s.kept, s.limit, s.tooLong = true, s.pos, s.kept[:0], limit, false
 	err := s.skip(0)
+	whole := s.buf[s.from:s.pos]
+	if len(s.kept) > 0 || s.tooLong || len(whole) > limit { // it came in several pieces, or is kept in none
+		s.stash()
+		whole = s.kept
+	}
 	s.capture = false
 	if err != nil {
 		return nil, err
@@ -304,18 +326,48 @@ func (s *scanner) raw(limit int) ([]byte, error) {
 	if s.tooLong {
 		return nil, errTooLong
 	}
-	return s.kept, nil
+	return whole, nil
 }
 
 // text takes a string; null reads as "".
 func (s *scanner) text() (string, error) {
-	raw, err := s.raw(scalarLimit)
-	if errors.Is(err, errTooLong) {
-		return "", &syntaxError{"a name in it is too long"}
-	}
+	raw, err := s.rawText()
 	if err != nil {
 		return "", err
 	}
+	return unquote(raw)
+}
+
+const (
+	wordsMost = 4096 // that are remembered
+	wordLimit = 256  // bytes
+)
+
+// word is text for a string that the file repeats: it is kept once.
+func (s *scanner) word() (string, error) {
+	raw, err := s.rawText()
+	if err != nil {
+		return "", err
+	}
+	if word, ok := s.words[string(raw)]; ok {
+		return word, nil
+	}
+	word, err := unquote(raw)
+	if err == nil && len(raw) <= wordLimit && len(s.words) < wordsMost {
+		s.words[string(raw)] = word
+	}
+	return word, err
+}
+
+func (s *scanner) rawText() ([]byte, error) {
+	raw, err := s.raw(scalarLimit)
+	if errors.Is(err, errTooLong) {
+		return nil, &syntaxError{"a name in it is too long"}
+	}
+	return raw, err
+}
+
+func unquote(raw []byte) (string, error) {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw[1 : len(raw)-1]), nil // nothing for encoding/json to replace
 	}
@@ -361,13 +413,29 @@ func (s *scanner) skipLiteral() error {
 			literal = append(literal, whole...)
 			whole = literal
 		}
-		if ended && !json.Valid(whole) {
+		s.take(n)
+		if !ended {
+			continue
+		}
+		if !common(whole) && !json.Valid(whole) {
 			return &syntaxError{"it holds something that is not JSON"}
 		}
-		if takeErr := s.take(ahead, n); takeErr != nil || ended {
-			return takeErr
+		return nil
+	}
+}
+
+// common knows the literals that most of a state consists of.
+func common(literal []byte) bool {
+	switch string(literal) {
+	case "null", "true", "false", "0":
+		return true
+	}
+	for _, c := range literal {
+		if c < '0' || c > '9' {
+			return false
 		}
 	}
+	return len(literal) > 0 && literal[0] != '0'
 }
 
 func ofLiteral(c byte) bool {

@@ -28,15 +28,30 @@ var Queries = postgres.ParseQueries(queriesSQL)
 // that has begun may be repeated later.
 const UploadLifetime = 15 * time.Minute
 
+// DefaultUploadLimit is how many bytes a state, and its JSON form, may have unless
+// UploadLimit says otherwise.
+const DefaultUploadLimit = 512 << 20
+
 // Service publishes and reads state versions.
 type Service struct {
 	db      *postgres.DB
 	objects *artifacts.Service
+	limit   int64 // bytes of an upload
 }
 
+// Option changes how the service works.
+type Option func(*Service)
+
+// UploadLimit sets how many bytes a state, and its JSON form, may have.
+func UploadLimit(bytes int64) Option { return func(s *Service) { s.limit = bytes } }
+
 // New makes the service.
-func New(db *postgres.DB, objects *artifacts.Service) *Service {
-	return &Service{db: db, objects: objects}
+func New(db *postgres.DB, objects *artifacts.Service, options ...Option) *Service {
+	s := &Service{db: db, objects: objects, limit: DefaultUploadLimit}
+	for _, set := range options {
+		set(s)
+	}
+	return s
 }
 
 // Create announces an upload. Serial, Lineage and MD5 (lower hex of the raw bytes)
@@ -92,7 +107,7 @@ func (s *Service) Begin(ctx context.Context, actor authz.Actor, workspace ids.Wo
 			v, created = earlier, false
 			return err
 		}
-		current, err := s.current(ctx, tx, workspace)
+		current, err := current(ctx, tx, workspace)
 		if err != nil {
 			return err
 		}
@@ -195,7 +210,7 @@ func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status
 	if err != nil || v.Status != Finalized {
 		return v, err
 	}
-	if current, err := s.current(ctx, tx, status.Workspace); err != nil || current.ID != id {
+	if current, err := current(ctx, tx, status.Workspace); err != nil || current.ID != id {
 		if err == nil { // answering it as accepted would say that it is current
 			err = fault.New(fault.Conflict, "stale_serial", "This state (serial %d) was published under this lock before, and serial %d has replaced it since. To go back to it use a rollback to state version %s.", v.Serial, current.Serial, id)
 		}
@@ -220,19 +235,16 @@ func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"base_version_id": base, "run_id": actor.Run, "attempt_id": actor.Attempt, "sandbox_id": actor.Sandbox, "created_by": actor.User,
 		"lifetime_seconds": UploadLifetime.Seconds(),
 	}
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("Insert"), args); err != nil {
-		return Version{}, fmt.Errorf("insert the state version: %w", err)
-	}
-	return s.load(ctx, tx, id)
+	return readVersion(ctx, tx, "Insert", args, nil)
 }
 
 func outputsLabel(id ids.StateVersion) string   { return "state-outputs/" + string(id) }
 func resourcesLabel(id ids.StateVersion) string { return "state-resources/" + string(id) }
 
-func (s *Service) sealResources(ctx context.Context, tx postgres.Tx, organization ids.Organization, id ids.StateVersion, resources []Resource) ([]byte, error) {
+func sealResources(sealer artifacts.Sealer, id ids.StateVersion, resources []Resource) ([]byte, error) {
 	encoded, err := json.Marshal(resources)
 	if err != nil {
 		return nil, err
 	}
-	return s.objects.SealValue(ctx, tx, organization, resourcesLabel(id), encoded)
+	return sealer.Seal(resourcesLabel(id), encoded), nil
 }

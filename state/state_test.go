@@ -151,6 +151,7 @@ func TestJSONFormInAnyOrder(t *testing.T) {
 
 			require.NoError(t, w.UploadJSON(ctx, v.ID, strings.NewReader(`{"values":1}`)), "the same again")
 			wantFault(t, w.UploadJSON(ctx, v.ID, strings.NewReader(`{"values":2}`)), fault.Conflict, "already_uploaded")
+			assert.Equal(t, map[string]int{"stored": 2, "discarded": 2}, w.objects(), "the bytes of neither repeat are kept")
 		})
 	}
 }

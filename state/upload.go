@@ -23,37 +23,41 @@ import (
 // decided here, by the fence (ST-17, ST-19). Bytes that are refused are kept as
 // evidence, except those that are not the announced ones.
 // The same bytes again answer the finalized version; other bytes are a Conflict.
-// Errors: Invalid "digest_mismatch" (nothing changed, the upload may be repeated),
-// "state_malformed", "state_attribute_mismatch", "state_not_encrypted"; Conflict "stale_fence",
+// Errors: TooLarge "artifact_too_large" and Invalid "digest_mismatch" (nothing
+// changed, the upload may be repeated), Invalid "state_malformed",
+// "state_attribute_mismatch", "state_not_encrypted"; Conflict "stale_fence",
 // "state_moved", "stale_serial", "lineage_mismatch", "already_finalized",
 // "upload_discarded", "upload_expired"; RecoveryHeld.
 func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reader) (Version, error) {
-	v, err := s.claim(ctx, id, "ClaimRaw")
+	v, intent, err := s.claim(ctx, id, artifacts.KindState)
 	if err != nil {
 		return Version{}, err
 	}
 	if v.Status == Finalized {
 		return s.repeated(ctx, v, body)
 	}
-	file, object, err := s.store(ctx, v, body)
+	failpoint.Here("state.upload.after-claim")
+	file, object, err := s.store(ctx, v, intent, body)
 	if err != nil {
 		return Version{}, err
 	}
 	failpoint.Here("state.upload.after-put")
 	if object.MD5 != v.DeclaredMD5 {
-		if err := s.drop(ctx, v, object); err != nil {
-			return Version{}, err
-		}
+		s.objects.GiveUp(ctx, intent)
 		return Version{}, fault.New(fault.Invalid, "digest_mismatch", "The uploaded bytes have the MD5 %s, but %s was announced. Nothing was changed; upload the file again.", object.MD5, v.DeclaredMD5)
 	}
-	return s.finalize(context.WithoutCancel(ctx), id, file, object)
+	published, err := s.finalize(context.WithoutCancel(ctx), v, intent, file, object)
+	if err != nil {
+		s.objects.GiveUp(ctx, intent) // unless a row points to it
+	}
+	return published, err
 }
 
 // repeated answers an upload of a version that is final: the same bytes are a
 // lost answer asked for again, others are refused.
 func (s *Service) repeated(ctx context.Context, v Version, body io.Reader) (Version, error) {
 	hash := sha256.New()
-	if _, err := io.Copy(hash, body); err != nil {
+	if _, err := io.Copy(hash, io.LimitReader(body, v.Size+1)); err != nil { // more are other bytes
 		return Version{}, err
 	}
 	if refused := again(v, hex.EncodeToString(hash.Sum(nil))); refused != nil {
@@ -77,30 +81,52 @@ func discarded(v Version) *fault.Error {
 	return fault.New(fault.Conflict, "upload_discarded", "This upload was refused before (%s). Lock the workspace, read the current state and upload again.", v.DiscardReason)
 }
 
-// claim notes durably that bytes begin to arrive, before the first is taken.
-func (s *Service) claim(ctx context.Context, id ids.StateVersion, query string) (v Version, err error) {
-	err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) error {
-		claimed, err := postgres.Exec(ctx, tx, Queries.Get(query), postgres.Args{"id": id})
+// claims are the statements that claim an upload.
+var claims = map[artifacts.Kind]string{artifacts.KindState: "ClaimRaw", artifacts.KindStateJSON: "ClaimJSON"}
+
+// claim notes durably that bytes begin to arrive, before the first is taken, and
+// which object they become. There is no intent where no object is made of them.
+func (s *Service) claim(ctx context.Context, id ids.StateVersion, kind artifacts.Kind) (v Version, intent artifacts.Intent, err error) {
+	err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) (err error) {
+		v, err = readVersion(ctx, tx, claims[kind], postgres.Args{"id": id}, nil)
 		if err != nil {
 			return err
 		}
-		if v, err = s.load(ctx, tx, id); err != nil || claimed == 1 {
-			return err
+		if v.ID == "" {
+			if v, err = s.unclaimed(ctx, tx, id); err != nil {
+				return err
+			}
 		}
-		switch {
-		case v.Status == Discarded:
-			return discarded(v)
-		case v.Status == Pending && v.JSONObject == "":
-			return fault.New(fault.Conflict, "upload_expired", "This upload was announced more than %s ago and never begun. Announce the state again.", UploadLifetime)
+		if kind == artifacts.KindState && v.Status == Finalized || kind == artifacts.KindStateJSON && v.mustBeEncrypted {
+			return nil
 		}
-		return nil // the bytes are there already: the caller compares
+		intent, err = s.objects.Intend(ctx, tx, artifacts.Spec{
+			Organization: v.Organization, Workspace: v.Workspace, Kind: kind, Run: v.Run,
+			Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
+		})
+		return err
 	})
-	return v, err
+	return v, intent, err
+}
+
+// unclaimed gives a version whose bytes are there already, for the caller to compare;
+// one that takes none is an error.
+func (s *Service) unclaimed(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
+	v, err := s.load(ctx, tx, id)
+	switch {
+	case err != nil:
+		return v, err
+	case v.Status == Discarded:
+		return v, discarded(v)
+	case v.Status == Pending && v.JSONObject == "":
+		return v, fault.New(fault.Conflict, "upload_expired", "This upload was announced more than %s ago and never begun. Announce the state again.", UploadLifetime)
+	}
+	return v, nil
 }
 
 // store seals the bytes while reading serial, lineage, outputs and resources out
 // of them. Bytes that are no state file come back with file.malformed set.
-func (s *Service) store(ctx context.Context, v Version, body io.Reader) (File, artifacts.Object, error) {
+func (s *Service) store(ctx context.Context, v Version, intent artifacts.Intent, body io.Reader) (File, artifacts.Object, error) {
 	pr, pw := io.Pipe()
 	var file File
 	var unread error
@@ -110,10 +136,7 @@ func (s *Service) store(ctx context.Context, v Version, body io.Reader) (File, a
 		file, unread = ReadFile(pr)
 		_, _ = io.Copy(io.Discard, pr) // what follows a syntax error is still hashed and kept
 	}()
-	object, err := s.objects.Put(ctx, artifacts.Spec{
-		Organization: v.Organization, Workspace: v.Workspace, Kind: artifacts.KindState, Run: v.Run,
-		Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
-	}, io.TeeReader(body, pw), 0)
+	object, err := s.objects.Store(ctx, intent, body, s.limit, pw)
 	_ = pw.CloseWithError(err) // nil reads as the end
 	<-parsed
 	if err != nil {
@@ -140,22 +163,29 @@ func (f File) completed(v Version) File {
 	return f
 }
 
-// finalize moves the pointer, or refuses and keeps the bytes. Everything that
-// decides is read under the lineage lock.
-func (s *Service) finalize(ctx context.Context, id ids.StateVersion, file File, object artifacts.Object) (v Version, err error) {
+// finalize makes the object count and moves the pointer to it, or refuses and keeps
+// the bytes. Everything that decides is read under the lineage lock; what takes time
+// is done before.
+func (s *Service) finalize(ctx context.Context, begun Version, intent artifacts.Intent, file File, object artifacts.Object) (v Version, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	p := publication{File: file, object: object, sealer: intent.Sealer()}
+	if p.resources, err = sealResources(p.sealer, begun.ID, file.Resources); err != nil {
+		return Version{}, err
+	}
+	if p.outputs, err = sealOutputs(p.sealer, file.shownOutputs()); err != nil {
+		return Version{}, err
+	}
 	var refused *fault.Error
 	err = postgres.InTx(ctx, s.db, "state.finalize", func(tx postgres.Tx) error {
-		unlocked, err := s.load(ctx, tx, id) // only to learn the workspace, whose lock comes first
+		status, err := fence.Lock(ctx, tx, begun.Workspace)
 		if err != nil {
 			return err
 		}
-		status, err := fence.Lock(ctx, tx, unlocked.Workspace)
-		if err != nil {
+		if v, err = readVersion(ctx, tx, "Lock", postgres.Args{"id": begun.ID}, fault.Missing("state version", string(begun.ID))); err != nil {
 			return err
 		}
-		if v, err = s.lockVersion(ctx, tx, id); err != nil {
+		if err := s.objects.Confirm(ctx, tx, v.Organization, object); err != nil {
 			return err
 		}
 		switch v.Status {
@@ -170,14 +200,15 @@ func (s *Service) finalize(ctx context.Context, id ids.StateVersion, file File, 
 			refused = discarded(v)
 			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
 		}
-		current, err := s.current(ctx, tx, v.Workspace)
+		current, err := current(ctx, tx, v.Workspace)
 		if err != nil {
 			return err
 		}
 		if refused = refusal(v, status, current, file, object); refused != nil {
 			return s.keepRefused(ctx, tx, v, file, object, refused)
 		}
-		return s.publish(ctx, tx, &v, status, file, object)
+		v, err = s.publish(ctx, tx, v, status, current, p)
+		return err
 	})
 	if err != nil {
 		return Version{}, err
@@ -246,62 +277,52 @@ func (s *Service) keepRefused(ctx context.Context, tx postgres.Tx, v Version, fi
 	})
 }
 
-// drop gives up bytes that nothing will point to.
-func (s *Service) drop(ctx context.Context, v Version, object artifacts.Object) error {
-	return postgres.InTx(context.WithoutCancel(ctx), s.db, "state.drop", func(tx postgres.Tx) error {
-		return s.objects.Discard(ctx, tx, v.Organization, object.ID)
-	})
+// publication is what becomes current, sealed as far as the file alone decides.
+type publication struct {
+	File
+	object    artifacts.Object
+	sealer    artifacts.Sealer
+	resources []byte
+	outputs   sealedOutputs
 }
 
-func (s *Service) publish(ctx context.Context, tx postgres.Tx, v *Version, status fence.Status, file File, object artifacts.Object) error {
-	resources, err := s.sealResources(ctx, tx, v.Organization, v.ID, file.Resources)
+func (s *Service) publish(ctx context.Context, tx postgres.Tx, v Version, status fence.Status, base Version, p publication) (Version, error) {
+	if p.Encrypted { // before Finalize, which drops the declared ones
+		declared, err := s.declaredOutputs(ctx, tx, v)
+		if err != nil {
+			return v, err
+		}
+		if p.outputs, err = sealOutputs(p.sealer, declared); err != nil {
+			return v, err
+		}
+	}
+	v, err := readVersion(ctx, tx, "Finalize", postgres.Args{
+		"id": v.ID, "epoch": v.Epoch, "serial": p.Serial, "lineage": p.Lineage, "size": p.object.Size, "sha256": p.object.SHA256,
+		"client_encrypted": p.Encrypted, "terraform_version": p.TerraformVersion, "resource_count": p.ResourceCount, "resources_sealed": p.resources, "object_id": p.object.ID,
+	}, fmt.Errorf("finalize %s: it is not pending", v.ID)) // its row is locked: this cannot be
 	if err != nil {
-		return err
+		return v, err
 	}
-	previous, err := postgres.Value[int](ctx, tx, Queries.Get("ResourceCount"), postgres.Args{"id": v.Base})
-	if err != nil {
-		return err
-	}
-	outputs, err := s.outputsOf(ctx, tx, *v, file) // before Finalize, which drops the declared ones
-	if err != nil {
-		return err
-	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("Finalize"), postgres.Args{
-		"id": v.ID, "epoch": v.Epoch, "serial": file.Serial, "lineage": file.Lineage, "size": object.Size, "sha256": object.SHA256,
-		"client_encrypted": file.Encrypted, "terraform_version": file.TerraformVersion, "resource_count": file.ResourceCount, "resources_sealed": resources, "object_id": object.ID,
-	})
-	if err != nil {
-		return fmt.Errorf("finalize %s: %w", v.ID, err)
-	}
-	if n != 1 {
-		return fmt.Errorf("finalize %s: it is not pending", v.ID) // its row is locked: this cannot be
-	}
-	if err := s.sealOutputs(ctx, tx, *v, outputs); err != nil {
-		return err
+	if err := p.outputs.insert(ctx, tx, v); err != nil {
+		return v, err
 	}
 	if err := s.movePointer(ctx, tx, v.Organization, v.Workspace, v.ID, v.Base); err != nil {
-		return err
+		return v, err
 	}
 	details := map[string]any{
-		"workspace": v.Workspace, "serial": file.Serial, "lineage": file.Lineage, "sha256": object.SHA256, "epoch": v.Epoch, "base": v.Base, "run": v.Run,
+		"workspace": v.Workspace, "serial": v.Serial, "lineage": v.Lineage, "sha256": v.SHA256, "epoch": v.Epoch, "base": v.Base, "run": v.Run,
 		"declared_serial": v.DeclaredSerial, "declared_lineage": v.DeclaredLineage,
-		"emptied": previous > 0 && file.ResourceCount == 0 && !file.Encrypted,
+		"emptied": base.ResourceCount > 0 && p.ResourceCount == 0 && !p.Encrypted,
 	}
 	action := "state.published"
 	if v.Forced {
 		if _, err := fence.Grow(ctx, tx, status.Token()); err != nil {
-			return err
+			return v, err
 		}
 		action = "state.forced"
 	}
-	if err := audit.Append(ctx, tx, audit.Entry{Organization: v.Organization, Actor: v.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(v.ID), Details: details}); err != nil {
-		return err
-	}
-	if *v, err = s.load(ctx, tx, v.ID); err != nil {
-		return err
-	}
-	v.Resources = file.Resources
-	return nil
+	v.Resources = p.Resources
+	return v, audit.Append(ctx, tx, audit.Entry{Organization: v.Organization, Actor: v.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(v.ID), Details: details})
 }
 
 func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace, id, base ids.StateVersion) error {
@@ -322,7 +343,7 @@ func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization 
 // It is in plain also when the state is not: where the workspace insists on
 // encryption it is taken, so that the client goes on, and not kept.
 func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.Reader) error {
-	v, err := s.claim(ctx, id, "ClaimJSON")
+	v, intent, err := s.claim(ctx, id, artifacts.KindStateJSON)
 	if err != nil {
 		return err
 	}
@@ -330,35 +351,48 @@ func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.R
 		_, err := io.Copy(io.Discard, body)
 		return err
 	}
-	object, err := s.objects.Put(ctx, artifacts.Spec{
-		Organization: v.Organization, Workspace: v.Workspace, Kind: artifacts.KindStateJSON, Run: v.Run,
-		Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
-	}, body, 0)
+	object, err := s.objects.Store(ctx, intent, body, s.limit, io.Discard)
 	if err != nil {
 		return err
 	}
-	return postgres.InTx(context.WithoutCancel(ctx), s.db, "state.attach-json", func(tx postgres.Tx) error {
+	var refused *fault.Error
+	err = postgres.InTx(context.WithoutCancel(ctx), s.db, "state.attach-json", func(tx postgres.Tx) (err error) {
+		if err := s.objects.Confirm(ctx, tx, v.Organization, object); err != nil {
+			return err
+		}
 		n, err := postgres.Exec(ctx, tx, Queries.Get("AttachJSON"), postgres.Args{"id": id, "json_object_id": object.ID})
 		if err != nil || n == 1 {
 			return err
 		}
-		earlier, err := s.load(ctx, tx, id)
-		if err != nil {
+		if refused, err = s.keptJSON(ctx, tx, id, object); err != nil {
 			return err
 		}
-		if earlier.Status == Discarded {
-			return discarded(earlier)
-		}
-		if earlier.mustBeEncrypted { // since the bytes began to arrive
-			return s.objects.Discard(ctx, tx, earlier.Organization, object.ID)
-		}
-		had, err := s.objects.Info(ctx, tx, earlier.Organization, earlier.JSONObject)
-		if err != nil {
-			return err
-		}
-		if had.SHA256 != object.SHA256 {
-			return fault.New(fault.Conflict, "already_uploaded", "The JSON form of this state version was already uploaded with other bytes.")
-		}
-		return s.objects.Discard(ctx, tx, earlier.Organization, object.ID)
+		return s.objects.Discard(ctx, tx, v.Organization, object.ID)
 	})
+	if err != nil {
+		s.objects.GiveUp(ctx, intent) // unless a row points to it
+		return err
+	}
+	if refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// keptJSON says why a JSON form was not attached; nil when it need not be.
+func (s *Service) keptJSON(ctx context.Context, tx postgres.Tx, id ids.StateVersion, object artifacts.Object) (*fault.Error, error) {
+	v, err := s.load(ctx, tx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Status == Discarded:
+		return discarded(v), nil
+	case v.mustBeEncrypted: // since the bytes began to arrive
+		return nil, nil
+	}
+	had, err := s.objects.Info(ctx, tx, v.Organization, v.JSONObject)
+	if err == nil && had.SHA256 != object.SHA256 {
+		return fault.New(fault.Conflict, "already_uploaded", "The JSON form of this state version was already uploaded with other bytes."), nil
+	}
+	return nil, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/artifacts"
@@ -47,7 +48,8 @@ type Version struct {
 	SHA256           string
 	ClientEncrypted  bool
 	TerraformVersion string
-	Resources        []Resource // filled in by withResources; empty where nobody asked for it
+	Resources        []Resource // filled in by withResources; empty where nobody asked for it, or when it was too large to be kept
+	ResourceCount    int        // resource blocks in the file; 0 when they cannot be read
 	Base             ids.StateVersion
 	RollbackOf       ids.StateVersion
 	Run              ids.Run
@@ -60,6 +62,7 @@ type Version struct {
 	FinalizedAt      *time.Time
 
 	mustBeEncrypted bool // the workspace takes nothing else; unknown in lists
+	gone            bool // the workspace is deleted; unknown in lists
 }
 
 // actor is who began the upload, for the audit log: the PUT itself carries only a link.
@@ -98,6 +101,8 @@ type versionRow struct {
 	ObjectID         ids.Object
 	JSONObjectID     ids.Object `db:"json_object_id"`
 	MustBeEncrypted  bool
+	Gone             bool
+	ResourceCount    int
 	CreatedAt        time.Time
 	FinalizedAt      *time.Time
 }
@@ -109,18 +114,23 @@ func (r versionRow) version() Version {
 		DeclaredLineage: r.DeclaredLineage, DeclaredMD5: r.DeclaredMD5, Forced: r.Forced, Size: r.Size, SHA256: r.SHA256,
 		ClientEncrypted: r.ClientEncrypted, TerraformVersion: r.TerraformVersion, Base: r.BaseVersionID, RollbackOf: r.RollbackOfID,
 		Run: r.RunID, Attempt: r.AttemptID, Sandbox: r.SandboxID, CreatedBy: r.CreatedBy, Object: r.ObjectID, JSONObject: r.JSONObjectID,
-		CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt, mustBeEncrypted: r.MustBeEncrypted,
+		ResourceCount: r.ResourceCount, CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt, mustBeEncrypted: r.MustBeEncrypted, gone: r.Gone,
 	}
 }
 
 // load reads one version without what is sealed in its row.
 func (s *Service) load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
-	row, err := postgres.One[versionRow](ctx, tx, Queries.Get("Get"), postgres.Args{"id": id})
+	return readVersion(ctx, tx, "Get", postgres.Args{"id": id}, fault.Missing("state version", string(id)))
+}
+
+// readVersion runs a statement that gives one version; without a row it answers none.
+func readVersion(ctx context.Context, tx postgres.Tx, query string, args postgres.Args, none error) (Version, error) {
+	row, err := postgres.One[versionRow](ctx, tx, Queries.Get(query), args)
 	if postgres.NoRow(err) {
-		return Version{}, fault.Missing("state version", string(id))
+		return Version{}, none
 	}
 	if err != nil {
-		return Version{}, fmt.Errorf("read the state version: %w", err)
+		return Version{}, fmt.Errorf("%s a state version: %w", strings.ToLower(query), err)
 	}
 	return row.version(), nil
 }
@@ -148,24 +158,14 @@ func (s *Service) withResources(ctx context.Context, tx postgres.Tx, v Version) 
 	return v, nil
 }
 
-func (s *Service) lockVersion(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
-	if _, err := postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("Lock"), postgres.Args{"id": id}); err != nil {
-		return Version{}, fmt.Errorf("lock the state version: %w", err)
-	}
-	return s.load(ctx, tx, id)
-}
-
 // CurrentID gives the current version of a workspace; empty when it has no state.
 func CurrentID(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (ids.StateVersion, error) {
 	return postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("Current"), postgres.Args{"workspace_id": workspace})
 }
 
-func (s *Service) current(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Version, error) {
-	id, err := CurrentID(ctx, tx, workspace)
-	if err != nil || id == "" {
-		return Version{}, err
-	}
-	return s.load(ctx, tx, id)
+// current gives the current version of a workspace; a zero one when it has no state.
+func current(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Version, error) {
+	return readVersion(ctx, tx, "CurrentVersion", postgres.Args{"workspace_id": workspace}, nil)
 }
 
 // Current gives the version that the actor works on: the current one for a user;
@@ -221,8 +221,13 @@ func OpenUploads(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, e
 	return postgres.Value[int](ctx, tx, Queries.Get("OpenUploads"), postgres.Args{"workspace_id": workspace, "epoch": epoch})
 }
 
-// Load gives a version with its resources without asking who wants it, for the
+// Row gives a version without its resources and without asking who wants it, for the
 // packages above.
+func (s *Service) Row(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
+	return s.load(ctx, tx, id)
+}
+
+// Load is Row with the resources.
 func (s *Service) Load(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
 	v, err := s.load(ctx, tx, id)
 	if err != nil {
@@ -243,27 +248,19 @@ func (s *Service) Version(ctx context.Context, actor authz.Actor, id ids.StateVe
 	return v, err
 }
 
+// visible reads a version, with one statement, for an actor who may do action with it.
 func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.StateVersion) (Version, error) {
 	v, err := s.load(ctx, tx, id)
 	if err != nil {
 		return Version{}, err
 	}
-	if err := allow(ctx, tx, actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
+	if err := authz.Allow(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
 		return Version{}, err
 	}
+	if v.gone { // what belongs to a deleted workspace is not there for anybody
+		return Version{}, fault.Missing("state version", string(id))
+	}
 	return v, nil
-}
-
-// allow asks authz; what belongs to a deleted workspace is not there for anybody.
-func allow(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, object authz.Object) error {
-	if err := authz.Allow(actor, action, object); err != nil {
-		return err
-	}
-	_, err := workspaces.Load(ctx, tx, object.Workspace)
-	if fault.Is(err, fault.NotFound) {
-		return fault.Missing(object.Noun, object.Name)
-	}
-	return err
 }
 
 // Filter of a list. Status empty means all. Limit and Offset count versions.
@@ -308,7 +305,7 @@ func (s *Service) DownloadJSON(ctx context.Context, actor authz.Actor, id ids.St
 
 func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersion, which func(Version) ids.Object) (io.ReadCloser, Version, error) {
 	var v Version
-	err := postgres.InSnapshot(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
+	err := postgres.InOneStatement(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
 		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
 		return err
 	})

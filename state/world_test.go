@@ -43,6 +43,7 @@ type world struct {
 	db *postgres.DB
 	*state.Service
 	store              *storetest.Memory
+	ring               envelope.Keyring
 	acme               accounts.Organization
 	ada, bob, eve, mia authz.Actor // owners ada and bob; eve of another organization; mia a member
 	ws, neighbour      ids.Workspace
@@ -64,7 +65,7 @@ func newWorldOn(t *testing.T, store artifacts.ObjectStore) world {
 	objects := artifacts.New(db, store, ring)
 	who := accounts.New(db, objects)
 	places := workspaces.New(db, who, objects)
-	w := world{T: t, db: db, Service: state.New(db, objects)}
+	w := world{T: t, db: db, ring: ring, Service: state.New(db, objects)}
 	organization := func(name string) accounts.Organization {
 		org, err := places.CreateOrganization(ctx, system, accounts.NewOrganization{Name: name})
 		require.NoError(t, err)

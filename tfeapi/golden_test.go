@@ -60,7 +60,8 @@ func goldenDocuments(t *testing.T) map[string]document {
 	s := &server{Deps: Deps{Links: testLinks(t), Address: "https://h"}}
 
 	workspace := workspaces.Workspace{
-		ID: goldWS, Organization: goldOrg, OrganizationName: "acme", Project: "prj-1111111111111111", Name: "app", Description: "d",
+		CurrentRun: goldRun,
+		ID:         goldWS, Organization: goldOrg, OrganizationName: "acme", Project: "prj-1111111111111111", Name: "app", Description: "d",
 		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, CreatedAt: at, UpdatedAt: later,
 		Fence: fence.Status{Workspace: goldWS, Epoch: 7, Holder: fence.Holder{Kind: fence.Run, ID: string(goldRun)}, Reason: "the run", AcquiredAt: &at},
 	}
@@ -97,7 +98,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
 		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at}, "acme")},
-		"workspace":              {one: s.newWorkspaceView(ann, workspace, goldRun)},
+		"workspace":              {one: s.newWorkspaceView(ann, workspace)},
 		"variables":              {many: []view{newVariableView(variable), newVariableView(secret)}, page: paging{1, 20}.of(2)},
 		"state-version":          {one: s.newStateVersionView(version, false)},
 		"state-version-pending":  {one: s.newStateVersionView(pending, true)},

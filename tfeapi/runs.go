@@ -69,10 +69,7 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 		if err != nil {
 			return nil, err
 		}
-		view, err := s.workspaceDocument(r, w)
-		if err != nil {
-			return nil, err
-		}
+		view := s.newWorkspaceView(r.actor, w)
 		// The client reads here whether to draw the run that it asks for, which was settled
 		// when the run began: the workspace may have been changed since.
 		view.StructuredRunOutputEnabled = d.StructuredOutput

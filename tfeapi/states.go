@@ -197,13 +197,14 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	// Whoever may not write the state takes no place for a large document.
-	w, err := s.Workspaces.Get(r.ctx, r.actor, workspace)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := authz.Allow(r.actor, authz.StateWrite, workspaces.Object(w)); err != nil {
-		return answer{}, err
+	if r.isLarge() { // whoever may not write the state takes no place for it
+		w, err := s.Workspaces.Get(r.ctx, r.actor, workspace)
+		if err != nil {
+			return answer{}, err
+		}
+		if err := authz.Allow(r.actor, authz.StateWrite, workspaces.Object(w)); err != nil {
+			return answer{}, err
+		}
 	}
 	body, done, err := s.stateDocument(r)
 	if err != nil {
@@ -240,11 +241,16 @@ func (s *server) createStateVersion(r *request) (answer, error) {
 // largeWithin is how long a large document may take to come, for others wait meanwhile.
 const largeWithin = 5 * time.Minute
 
+// isLarge tells whether the document may be larger than an ordinary one.
+func (r *request) isLarge() bool {
+	return r.http.ContentLength < 0 || r.http.ContentLength > maxDocument
+}
+
 // stateDocument reads a document that may hold a whole state. Only one large
 // one is in memory at a time; done gives the place back.
 func (s *server) stateDocument(r *request) (body []byte, done func(), err error) {
 	limit, done := int64(maxDocument), func() {}
-	if r.http.ContentLength < 0 || r.http.ContentLength > maxDocument {
+	if r.isLarge() {
 		select {
 		case s.large <- struct{}{}:
 		case <-r.ctx.Done():

@@ -9,33 +9,20 @@ import (
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
-// workspaceDocument gives the view of a workspace, with the run it shows as current.
-func (s *server) workspaceDocument(r *request, w workspaces.Workspace) (*workspaceView, error) {
-	current, err := s.Runs.Current(r.ctx, w.ID)
-	if err != nil {
-		return nil, err
-	}
-	return s.newWorkspaceView(r.actor, w, current), nil
-}
-
 // workspaceAnswer answers with a workspace and what the request asks to include.
 func (s *server) workspaceAnswer(r *request, w workspaces.Workspace, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	drawn, err := s.workspaceDocument(r, w)
+	included, err := s.workspaceIncludes(r, w)
 	if err != nil {
 		return answer{}, err
 	}
-	included, err := s.workspaceIncludes(r, w, drawn.currentRun)
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(drawn, included...), nil
+	return ok(s.newWorkspaceView(r.actor, w), included...), nil
 }
 
 // workspaceIncludes gives what the request asks to have in full beside a workspace.
-func (s *server) workspaceIncludes(r *request, w workspaces.Workspace, current ids.Run) (included []view, err error) {
+func (s *server) workspaceIncludes(r *request, w workspaces.Workspace) (included []view, err error) {
 	asked := r.includes()
 	if asked["organization"] {
 		o, err := s.Accounts.Organization(r.ctx, r.actor, w.OrganizationName)
@@ -51,8 +38,8 @@ func (s *server) workspaceIncludes(r *request, w workspaces.Workspace, current i
 		}
 		included = append(included, newProjectView(r.actor, p, w.OrganizationName))
 	}
-	if asked["current-run"] && current != "" {
-		detail, err := s.Runs.Get(r.ctx, r.actor, current)
+	if asked["current-run"] && w.CurrentRun != "" {
+		detail, err := s.Runs.Get(r.ctx, r.actor, w.CurrentRun)
 		if err != nil {
 			return nil, err
 		}
@@ -79,18 +66,10 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	found := make([]ids.Workspace, 0, len(list))
-	for _, w := range list {
-		found = append(found, w.ID)
-	}
-	current, err := s.Runs.CurrentOf(r.ctx, found)
-	if err != nil {
-		return answer{}, err
-	}
 	items, included := make([]*workspaceView, 0, len(list)), []view{}
 	for _, w := range list {
-		items = append(items, s.newWorkspaceView(r.actor, w, current[w.ID]))
-		more, err := s.workspaceIncludes(r, w, current[w.ID])
+		items = append(items, s.newWorkspaceView(r.actor, w))
+		more, err := s.workspaceIncludes(r, w)
 		if err != nil {
 			return answer{}, err
 		}
@@ -259,7 +238,7 @@ func (s *server) createWorkspace(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return created(s.newWorkspaceView(r.actor, w, "")), nil
+	return created(s.newWorkspaceView(r.actor, w)), nil
 }
 
 func (s *server) updateWorkspace(r *request) (answer, error) {

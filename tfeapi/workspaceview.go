@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fence"
-	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -48,7 +47,6 @@ type workspaceView struct {
 	Actions                    workspaceActions     `jsonapi:"attr,actions"`
 	Permissions                workspacePermissions `jsonapi:"attr,permissions"`
 	related                    relations
-	currentRun                 ids.Run
 	self, selfHTML             string
 }
 
@@ -117,8 +115,8 @@ func lockedBy(status fence.Status) any {
 	return ref{kind, status.Holder.ID}
 }
 
-// newWorkspaceView draws w; current is the run it shows as its current one, if any.
-func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace, current ids.Run) *workspaceView {
+// newWorkspaceView draws w.
+func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *workspaceView {
 	permissions := newPermissions(actor, workspaces.Object(w))
 	names := url.PathEscape(w.OrganizationName) + "/workspaces/" + url.PathEscape(w.Name)
 	return &workspaceView{
@@ -133,8 +131,8 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace, cur
 		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,
 		related: relations{
 			"organization": ref{"organizations", w.OrganizationName}, "project": ref{"projects", string(w.Project)},
-			"current-run": optional("runs", current), "locked-by": lockedBy(w.Fence), "agent-pool": nil, "ssh-key": nil,
+			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": nil, "ssh-key": nil,
 		},
-		currentRun: current, self: "/api/v2/organizations/" + names, selfHTML: "/app/" + names,
+		self: "/api/v2/organizations/" + names, selfHTML: "/app/" + names,
 	}
 }

@@ -57,12 +57,20 @@ update workspaces
 returning organization_id;
 
 -- fragment: LivingWorkspaces
--- A workspace as it is shown: with the names around it and its fence, without tombstones.
+-- A workspace as it is shown: with the names around it, its fence and its current run, without tombstones.
+-- The current run is the one that has the workspace, else the one that gets it next (so that a waiting
+-- client can tell a person's lock), else the last that had it. Package runs owns that table; it is only
+-- read here, so that all of a workspace is of one instant.
 select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
        w.execution_mode, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
        w.client_encrypted, w.created_at, w.updated_at,
        array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
-       f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at
+       f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at,
+       coalesce(
+           (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null and r.fence_released_at is null limit 1),
+           (select r.id from runs r where r.workspace_id = w.id and r.durable_status = 'queued' and not r.plan_only and r.admitted_at is null order by r.queue_seq limit 1),
+           (select r.id from runs r where r.workspace_id = w.id and r.fence_epoch is not null order by r.fence_epoch desc limit 1),
+           '') as current_run
   from workspaces w
   join organizations o on o.id = w.organization_id and o.deleted_at is null
   join projects p on p.id = w.project_id
@@ -73,7 +81,7 @@ select w.id, w.organization_id, o.name as organization_name, w.project_id, p.nam
 {LivingWorkspaces} and w.id = @id;
 
 -- name: WorkspaceByName
-{LivingWorkspaces} and w.organization_id = @organization_id and w.name = @name;
+{LivingWorkspaces} and o.name = @organization and w.name = @name;
 
 -- fragment: Selected
 -- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.

@@ -44,6 +44,7 @@ type Workspace struct {
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Fence                      fence.Status
+	CurrentRun                 ids.Run // the one that has it, else the first that waits for it, else the last that had it; empty: none
 }
 
 // Object is the workspace as authz is asked about it.
@@ -78,6 +79,7 @@ type row struct {
 	Reason                     string
 	RecoveryHeld               bool
 	AcquiredAt                 *time.Time
+	CurrentRun                 ids.Run
 }
 
 func (r row) workspace() Workspace {
@@ -86,6 +88,7 @@ func (r row) workspace() Workspace {
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
 		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		CurrentRun: r.CurrentRun,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
@@ -119,7 +122,7 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 // Get gives a workspace by id.
 func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
 	var w Workspace
-	err := postgres.InSnapshot(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
+	err := postgres.InOneStatement(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
 		w, err = Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
 		return err
 	})
@@ -128,31 +131,39 @@ func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) 
 
 // GetByName gives a workspace by the exact names of its organization and itself.
 func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization, name string) (Workspace, error) {
-	var w Workspace
-	err := postgres.InSnapshot(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
-		if err != nil {
-			return err
-		}
-		if !workspaceName.MatchString(name) {
-			return fault.Missing("workspace", name) // nor can the database be asked for all text
-		}
-		r, err := postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization_id": org.ID, "name": name})
-		if postgres.NoRow(err) {
-			return fault.Missing("workspace", name)
-		}
-		if err != nil {
-			return err
-		}
-		object := Object(r.workspace())
-		object.Name = name
-		if err := authz.Allow(actor, authz.WorkspaceRead, object); err != nil {
-			return err
-		}
-		w = r.workspace()
-		return nil
+	if !workspaceName.MatchString(name) || !accounts.Storable(organization) { // the database cannot be asked for all text
+		return Workspace{}, s.missing(ctx, actor, organization, name)
+	}
+	var r row
+	err := postgres.InOneStatement(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) (err error) {
+		r, err = postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name})
+		return err
 	})
-	return w, err
+	if postgres.NoRow(err) {
+		return Workspace{}, s.missing(ctx, actor, organization, name)
+	}
+	if err != nil {
+		return Workspace{}, err
+	}
+	w := r.workspace()
+	if err := authz.Allow(actor, authz.OrganizationRead, authz.Object{Organization: w.Organization, Noun: "organization", Name: organization}); err != nil {
+		return Workspace{}, err
+	}
+	object := Object(w)
+	object.Name = name // which the actor knew
+	if err := authz.Allow(actor, authz.WorkspaceRead, object); err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
+}
+
+// missing is the answer for a workspace that is not there: it names the organization
+// when that is what the actor does not see.
+func (s *Service) missing(ctx context.Context, actor authz.Actor, organization, name string) error {
+	if _, err := s.accounts.Organization(ctx, actor, organization); err != nil {
+		return err
+	}
+	return fault.Missing("workspace", name)
 }
 
 // Filter selects workspaces. What is empty selects nothing away.

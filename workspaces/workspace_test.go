@@ -175,8 +175,16 @@ func TestMembersReadAndStrangersSeeNothing(t *testing.T) {
 	require.Error(t, unknown)
 	require.Error(t, hidden)
 	assert.Equal(t, strings.ReplaceAll(unknown.Error(), "ws-1111111111111111", string(ws.ID)), hidden.Error())
-	_, hidden = w.GetByName(ctx, w.nobody, "acme", "w")
-	assert.True(t, fault.Is(hidden, fault.NotFound))
+	for _, name := range []string{"w", "gone", "a b"} {
+		_, hidden = w.GetByName(ctx, w.nobody, "acme", name)
+		assert.ErrorContains(t, hidden, fault.Missing("organization", "acme").Message, name)
+	}
+	for organization, missing := range map[string]error{
+		"acme": fault.Missing("workspace", "gone"), "void": fault.Missing("organization", "void"), "a\x00": fault.Missing("organization", "a\x00"),
+	} {
+		_, err := w.GetByName(ctx, w.member, organization, "gone")
+		assert.ErrorContains(t, err, missing.Error(), "it says which of the two is not there")
+	}
 	_, err = w.Update(ctx, w.nobody, ws.ID, workspaces.Changes{Name: ptr("a b")})
 	assert.True(t, fault.Is(err, fault.NotFound))
 	_, _, err = w.List(ctx, w.nobody, "acme", workspaces.Filter{})

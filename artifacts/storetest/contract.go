@@ -43,6 +43,17 @@ func Contract(t *testing.T, store artifacts.ObjectStore) {
 		assert.Equal(t, "contract/o/w/state/obj", string(read(t, store, "contract/o/w/state/obj")))
 		assert.Equal(t, "contract/o/w/state/obj.dek.1", string(read(t, store, "contract/o/w/state/obj.dek.1")))
 	})
+	t.Run("removes an object and not its neighbours", func(t *testing.T) {
+		for _, key := range []string{"contract/removed", "contract/removed.dek.1"} {
+			require.NoError(t, store.Put(t.Context(), key, strings.NewReader(key)))
+		}
+		for range 2 { // the second time there is nothing to remove
+			require.NoError(t, store.Delete(t.Context(), "contract/removed"))
+			_, err := store.Get(t.Context(), "contract/removed")
+			assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
+		}
+		assert.Equal(t, "contract/removed.dek.1", string(read(t, store, "contract/removed.dek.1")))
+	})
 	t.Run("takes several at once", func(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 8 {

@@ -86,6 +86,15 @@ func (m *Memory) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(content)), nil
 }
 
+// Delete implements artifacts.ObjectStore.
+func (m *Memory) Delete(ctx context.Context, key string) error {
+	if err := m.Ping(ctx); err != nil {
+		return err
+	}
+	m.Replace(key, nil)
+	return nil
+}
+
 // Ping implements artifacts.ObjectStore.
 func (m *Memory) Ping(ctx context.Context) error {
 	m.mu.Lock()

@@ -20,6 +20,7 @@ type devCmd struct {
 	Data           string   `type:"path" placeholder:"DIR" help:"Data folder. Default: ./.holdfast, or with COMMAND a temporary folder."`
 	Listen         string   `placeholder:"ADDR" help:"Listen address. Default: localhost:8443, or with COMMAND a free port."`
 	ProviderMirror string   `type:"path" placeholder:"DIR" help:"Folder of providers that tofu installs from."`
+	NetworkMirror  string   `placeholder:"URL" help:"Network mirror that providers come from in place of their registries, such as https://mirror.example.com/providers/."`
 	AllowRemote    bool     `help:"Permit a listen address that other machines can reach."`
 	Command        []string `arg:"" optional:"" passthrough:"partial" help:"Command to run inside, given after --. Everything stops when it ends, and its exit code is returned."`
 }
@@ -35,7 +36,7 @@ func (c devCmd) Run(ctx context.Context) error {
 		command = command[1:]
 	}
 	opts := devstack.Options{
-		Dir: c.Data, Listen: c.Listen, AllowRemote: c.AllowRemote, ProviderMirror: c.ProviderMirror, Command: command,
+		Dir: c.Data, Listen: c.Listen, AllowRemote: c.AllowRemote, ProviderMirror: c.ProviderMirror, NetworkMirror: c.NetworkMirror, Command: command,
 		Executable: executable, Environ: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Bootstrap: devBootstrap, RunnerConnected: devRunnerConnected,

@@ -109,6 +109,7 @@ func (serverCmd) Run(ctx context.Context) error {
 		return err
 	}
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
+	go s.objects.SweepEvery(ctx, time.Hour)
 	return serve(ctx, cfg, s.handler(ctx, cfg))
 }
 

@@ -44,6 +44,7 @@ type Options struct {
 	Listen         string   // host:port; empty: localhost:8443, or with a Command a free port on localhost
 	AllowRemote    bool     // permits a listen address that is not loopback
 	ProviderMirror string   // folder of providers for runner and command; empty: none
+	NetworkMirror  string   // https address that both ask in place of the registries; empty: none
 	Command        []string // runs inside the stack, which ends with it; empty: serve until a signal
 
 	Executable   string   // the holdfast binary; holdfast-runner and tofu are looked for beside it first
@@ -93,7 +94,7 @@ func Run(ctx context.Context, opts Options) (code int, err error) {
 	}
 
 	startCtx, watched := untilSignal(ctx, signals)
-	err = s.up(startCtx)
+	err = s.upOnFreePorts(startCtx)
 	interrupted := watched()
 	defer func() {
 		hurry, watched := untilSignal(context.WithoutCancel(ctx), signals)
@@ -165,6 +166,9 @@ func prepare(opts Options, l layout, say func(string, ...any)) (*stack, error) {
 			return nil, fault.New(fault.Invalid, "provider_mirror", "The provider mirror %s is no folder.", s.facts.mirror)
 		}
 	}
+	if s.facts.network, err = networkMirror(opts.NetworkMirror); err != nil {
+		return nil, err
+	}
 	awaitLeftovers(l, say)
 	if err := s.chooseAddresses(); err != nil {
 		return nil, err
@@ -206,7 +210,7 @@ func (s *stack) chooseAddresses() error {
 	if address.port == 0 {
 		address.port = s.ports["server"]
 	}
-	s.facts.address = address
+	s.facts.address, s.facts.databaseURL = address, ""
 	s.facts.s3Endpoint = "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports["s3"]))
 	return nil
 }

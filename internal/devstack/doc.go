@@ -9,7 +9,8 @@
 // Invariants:
 //   - One supervisor per DIR (package dirlock); the second is told who is first.
 //   - A service that ends is started again, on the same port and data
-//     (TestAKilledServiceIsStartedAgain).
+//     (TestAKilledServiceIsStartedAgain). Only while the stack starts are ports exchanged
+//     that others have taken (TestAPortThatIsTakenMeanwhile).
 //   - Nothing outlives the supervisor, however it ends (package child).
 //   - It listens on loopback only, unless told otherwise (TestListenAddresses).
 //   - Files with a secret have mode 0600 and appear complete, by a rename

@@ -5,11 +5,14 @@ package devstack
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-run/holdfast/fault"
 )
 
 // mark is the variable by which a later supervisor knows the services of this folder.
@@ -32,6 +35,7 @@ type facts struct {
 	binDir      string // the folder of the holdfast binary
 	tofu        string
 	mirror      string // a provider mirror, or empty
+	network     string // the address of a network mirror, with a slash at its end, or empty
 }
 
 // storage is the part that opens database, store and key ring.
@@ -67,6 +71,9 @@ func (f facts) runner() map[string]string {
 	}
 	if f.mirror != "" {
 		env["HOLDFAST_PROVIDER_MIRROR"] = f.mirror
+	}
+	if f.network != "" {
+		env["HOLDFAST_NETWORK_MIRROR"] = f.network
 	}
 	return env
 }
@@ -160,22 +167,41 @@ func envFile(f facts) string {
 // shellQuote makes one word of s for any POSIX shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// cliConfig is the client's configuration file: the token, and the provider mirror for the
-// providers it holds. All others still come from their registries.
+// cliConfig is the client's configuration file: the token, and where providers come from.
+// Those that the folder holds come from there alone, all others from the network mirror where
+// there is one, else from their registries.
 func cliConfig(f facts) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "credentials %s {\n  token = %s\n}\n", hclQuote(f.address.hostPort()), hclQuote(f.credentials.UserToken))
-	if f.mirror == "" {
+	if f.mirror == "" && f.network == "" {
 		return text.String()
 	}
 	var mirrored []string
-	for _, provider := range mirroredProviders(f.mirror) {
-		mirrored = append(mirrored, hclQuote(provider))
+	text.WriteString("provider_installation {\n")
+	if f.mirror != "" {
+		for _, provider := range mirroredProviders(f.mirror) {
+			mirrored = append(mirrored, hclQuote(provider))
+		}
+		fmt.Fprintf(&text, "  filesystem_mirror {\n    path    = %s\n    include = [%s]\n  }\n", hclQuote(f.mirror), strings.Join(mirrored, ", "))
 	}
-	list := strings.Join(mirrored, ", ")
-	fmt.Fprintf(&text, "provider_installation {\n  filesystem_mirror {\n    path    = %s\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n",
-		hclQuote(f.mirror), list, list)
+	rest := "direct {\n"
+	if f.network != "" {
+		rest = fmt.Sprintf("network_mirror {\n    url     = %s\n", hclQuote(f.network))
+	}
+	fmt.Fprintf(&text, "  %s    exclude = [%s]\n  }\n}\n", rest, strings.Join(mirrored, ", "))
 	return text.String()
+}
+
+// networkMirror checks an address and gives it the form that tofu wants.
+func networkMirror(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	address, err := url.Parse(text)
+	if err != nil || address.Scheme != "https" || address.Hostname() == "" || address.User != nil || address.RawQuery != "" || address.Fragment != "" {
+		return "", fault.New(fault.Invalid, "network_mirror", "The network mirror must be an https address such as https://mirror.example.com/providers/, without a user and without ? and #.")
+	}
+	return strings.TrimSuffix(address.String(), "/") + "/", nil
 }
 
 // mirroredProviders lists HOST/NAMESPACE/NAME of each provider in a mirror folder.

@@ -264,5 +264,27 @@ func TestTheClientConfigurationNamesMirroredProvidersOnly(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(f.mirror, provider, "0.14.2", "linux_amd64"), 0o755))
 	config := cliConfig(f)
 	assert.Contains(t, config, "    include = [\"registry.opentofu.org/hashicorp/time\"]\n")
-	assert.Contains(t, config, "    exclude = [\"registry.opentofu.org/hashicorp/time\"]\n")
+	assert.Contains(t, config, "  direct {\n    exclude = [\"registry.opentofu.org/hashicorp/time\"]\n")
+
+	f.network = "https://mirror.example.com/p/"
+	both := cliConfig(f)
+	assert.Contains(t, both, "    include = [\"registry.opentofu.org/hashicorp/time\"]\n")
+	assert.Contains(t, both, "  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = [\"registry.opentofu.org/hashicorp/time\"]\n")
+	assert.NotContains(t, both, "direct", "no registry is asked")
+	assert.Equal(t, f.network, f.runner()["HOLDFAST_NETWORK_MIRROR"])
+	f.mirror = ""
+	assert.Contains(t, cliConfig(f), "provider_installation {\n  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = []\n  }\n}\n")
+}
+
+func TestNetworkMirrorAddresses(t *testing.T) {
+	for given, want := range map[string]string{"": "", "https://m.example/p": "https://m.example/p/", "https://m.example/p/": "https://m.example/p/"} {
+		address, err := networkMirror(given)
+		require.NoError(t, err)
+		assert.Equal(t, want, address)
+	}
+	for _, wrong := range []string{"http://m.example/", "m.example", "https://", "https://u:p@m.example/", "https://m.example/?x", "https://m.example/#x", "://"} {
+		_, err := networkMirror(wrong)
+		assert.True(t, fault.HasCode(err, "network_mirror"), wrong)
+		assert.NotContains(t, err.Error(), "u:p")
+	}
 }

@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,12 +25,21 @@ import (
 )
 
 // TestMain lets this test binary play a service: "serve ADDRESS" answers HTTP until SIGTERM,
-// "deaf" ignores SIGTERM.
+// "deaf" ignores SIGTERM. It also plays the holdfast binary of a stack.
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "play-") {
+	if len(os.Args) < 2 {
 		os.Exit(m.Run())
 	}
+	healthy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	switch os.Args[1] {
+	default:
+		os.Exit(m.Run())
+	case "server":
+		fmt.Fprintln(os.Stderr, http.ListenAndServeTLS(os.Getenv("HOLDFAST_LISTEN"), os.Getenv("HOLDFAST_TLS_CERT"), os.Getenv("HOLDFAST_TLS_KEY"), healthy))
+		os.Exit(1)
+	case "dev-s3":
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[slices.Index(os.Args, "--listen")+1], healthy))
+		os.Exit(1)
 	case "play-serve":
 		terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -38,7 +47,7 @@ func TestMain(m *testing.M) {
 			<-terminated.Done()
 			os.Exit(0)
 		}()
-		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[2], http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[2], healthy))
 		os.Exit(1)
 	case "play-deaf":
 		signal.Ignore(syscall.SIGTERM)

@@ -26,6 +26,7 @@ const (
 	serverGrace  = 10 * time.Second
 	s3Grace      = 5 * time.Second
 	silentStop   = 2 * time.Second // a stop that takes longer is explained
+	startTries   = 3               // where ports are taken
 )
 
 // stack is the four services.
@@ -36,6 +37,37 @@ type stack struct {
 	ports   map[string]int
 	say     func(format string, args ...any)
 	running []*service // in the order of their start
+}
+
+// upOnFreePorts starts everything. Where somebody took a chosen port before its service did,
+// it does so once more on other ports. After an error, down still has to be called.
+func (s *stack) upOnFreePorts(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		err := s.up(ctx)
+		if err == nil || ctx.Err() != nil || tries == startTries {
+			return err
+		}
+		s.down(hurried())
+		if !s.portTaken() {
+			return err
+		}
+		s.say("Another program has taken a port that was free. Starting again with other ports.")
+		if err := s.chooseAddresses(); err != nil {
+			return err
+		}
+	}
+}
+
+// portTaken tells whether somebody else listens on one of the ports; nothing of the stack runs.
+func (s *stack) portTaken() bool {
+	for _, port := range s.ports {
+		l, err := listenAt(port)
+		if err != nil {
+			return true
+		}
+		_ = l.Close()
+	}
+	return false
 }
 
 // up starts everything. After an error, down still has to be called.
@@ -82,6 +114,7 @@ func (s *stack) down(hurry context.Context) {
 		svc.stop(hurry)
 		note.Stop()
 	}
+	s.running = nil
 }
 
 // bootstrap brings database and tokens into shape, then writes what speaks of them.

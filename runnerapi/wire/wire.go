@@ -105,9 +105,11 @@ type Manifest struct {
 	ReplaceAddrs     []string   `json:"replace_addrs,omitempty"`
 	GenerateConfig   bool       `json:"generate_config,omitempty"` // plan: write configuration for what is imported without any
 	EncryptedState   bool       `json:"encrypted_state,omitempty"` // the server refuses a state in plain, so that a configuration without encryption must not start
+	VariablesDigest  string     `json:"variables_digest"`          // SHA-256 of the run's variables as the server keeps them, sealed: names them without a trace of a value
 	Inputs           []Transfer `json:"inputs"`
 	Outputs          []Transfer `json:"outputs"`
-	LogLimit         int64      `json:"log_limit"`         // bytes of each log; over it the head and the tail stay, with a marker between
+	LogLimit         int64      `json:"log_limit"`         // bytes of the log; over it the head and the tail stay, with a marker between
+	JSONLogLimit     int64      `json:"json_log_limit"`    // the same for the log of events, where there is one
 	MaxSeconds       int        `json:"max_seconds"`       // after this the runner interrupts tofu, then kills it
 	InterruptSeconds int        `json:"interrupt_seconds"` // from the interrupt to the kill
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -124,20 +123,6 @@ func (p plant) applyFails(text string) (run *tfe.Run) {
 	return run
 }
 
-// recover is what an operator does who has looked at what the run left.
-func (p plant) recover(run *tfe.Run) {
-	t := p.folder.t
-	t.Helper()
-	cmd := exec.Command(program("holdfast"), "admin", "recover", run.ID, "--reason", "the ledger was read", "--apply")
-	cmd.Env = plainEnviron()
-	for name, value := range shared.environ {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	said, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", said)
-	require.False(t, p.workspace("w").Locked)
-}
-
 func TestARunInstallsProvidersFromTheMirror(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t, `
@@ -178,7 +163,7 @@ func TestAnApplyThatFailsAtTheSecondOfThree(t *testing.T) {
 	run := p.applyFails("This was create number 2")
 	assert.Len(t, p.existing(), 2, "the others were made")
 	p.agrees()
-	p.recover(run)
+	release(t, run)
 	assert.Contains(t, p.ok("plan"), "Plan: 1 to add, 0 to change, 0 to destroy.")
 	assert.Contains(t, p.ok("apply", "-auto-approve"), "Resources: 1 added, 0 changed, 0 destroyed.")
 	assert.Len(t, p.existing(), 3)
@@ -195,7 +180,7 @@ func TestAnApplyThatMakesAHalfMadeThing(t *testing.T) {
 	p.agrees()
 	_, tainted := p.known()
 	require.Len(t, tainted, 1, "it is known, and not to be trusted")
-	p.recover(run)
+	release(t, run)
 	p.configure(half(false))
 	said := p.ok("plan")
 	assert.Contains(t, said, "fault_partial.p is tainted, so it must be replaced")
@@ -233,7 +218,7 @@ func TestAProviderThatCrashes(t *testing.T) {
 	}
 	require.NotEmpty(t, lost)
 
-	p.recover(run)
+	release(t, run)
 	p.configure(crashing("never"))
 	assert.Contains(t, p.ok("plan"), "Plan: 1 to add, 0 to change, 0 to destroy.", "it would be made twice")
 	p.ok("import", "fault_crash.c", lost)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -224,16 +223,13 @@ func TestAFailedApplyIsExplained(t *testing.T) {
 	assert.Contains(t, flat(r.said), "Error: local-exec provisioner error")
 	assert.Contains(t, r.said, "before")
 	assert.Contains(t, flat(r.said), "exit status 7")
+	assert.Equal(t, 1, strings.Count(flat(r.said), "tofu apply ended with exit code 1"), r.said)
+	assert.Equal(t, 1, strings.Count(r.said, "Initializing cloud backend..."), "in the plan's log and not again in the apply's: %s", r.said)
 	run := d.newest()
 	assert.Equal(t, tfe.RunErrored, run.Status)
 
 	// It has published state, so the workspace is held.
-	recover := exec.Command(program("holdfast"), "admin", "recover", run.ID, "--reason", "a test", "--apply")
-	for name, value := range shared.environ {
-		recover.Env = append(recover.Env, name+"="+value)
-	}
-	text, err := recover.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	release(t, run)
 }
 
 func TestAFailedPlanIsExplained(t *testing.T) {
@@ -252,6 +248,7 @@ func TestAFailedPlanIsExplained(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(flat(r.said), "Error: Resource precondition failed"), r.said)
 	assert.Contains(t, r.said, "never that short")
 	assert.NotContains(t, r.said, `"@level"`)
+	assert.Equal(t, 1, strings.Count(r.said, "tofu plan ended with exit code 1"), r.said)
 }
 
 // TestDriftIsShown uses a provider whose object is a file.

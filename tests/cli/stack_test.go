@@ -192,3 +192,19 @@ func (d *desk) newWorkspace(name string, o tfe.WorkspaceCreateOptions) *tfe.Work
 	require.NoError(d.t, err)
 	return w
 }
+
+// release frees the workspace that a failed run holds, as an operator does who has looked at
+// what the run left.
+func release(t *testing.T, run *tfe.Run) {
+	t.Helper()
+	cmd := exec.Command(program("holdfast"), "admin", "recover", run.ID, "--reason", "a test has looked", "--apply")
+	cmd.Env = plainEnviron()
+	for name, value := range shared.environ {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	w, err := shared.api.Workspaces.ReadByID(ctx, run.Workspace.ID)
+	require.NoError(t, err)
+	require.False(t, w.Locked)
+}

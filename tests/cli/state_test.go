@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,20 +44,31 @@ func inBothModes(t *testing.T, configuration string, test func(t *testing.T, d *
 	}
 }
 
-// pulled gives the state as `tofu state pull` does.
-func (f *folder) pulled() (state struct {
+// stateFile is what the tests look at in a state.
+type stateFile struct {
 	Serial    int64
 	Lineage   string
 	Resources []struct {
 		Mode, Type, Name, Provider string
 		Instances                  []struct{ Status string }
 	}
-},
-) {
+}
+
+// pulled gives the state as `tofu state pull` does.
+func (f *folder) pulled() (state stateFile) {
 	f.t.Helper()
 	r := f.tofu("state", "pull")
 	require.Equal(f.t, 0, r.code, r.said)
 	require.NoError(f.t, json.Unmarshal([]byte(r.stdout), &state))
+	return state
+}
+
+// errored gives the state that tofu could not upload.
+func (f *folder) errored() (state stateFile) {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, "errored.tfstate"))
+	require.NoError(f.t, err)
+	require.NoError(f.t, json.Unmarshal(text, &state))
 	return state
 }
 
@@ -94,6 +106,7 @@ func TestStatePush(t *testing.T) {
 		forced := f.tofu("state", "push", "-force", "first.tfstate")
 		assert.Equal(t, 1, forced.code, "the server does not forget what came later")
 		assert.Contains(t, flat(forced.said), "stale_serial")
+		assert.Contains(t, flat(forced.said), "to go back to an earlier state use a rollback of its state version", "ST-22")
 		assert.Equal(t, "terraform_data.a\n", f.ok("state", "list"))
 		f.ok("force-unlock", "-force", d.organization+"/w") // the client keeps its lock when an upload fails
 
@@ -215,6 +228,9 @@ func TestVersionsThatDiffer(t *testing.T) {
 	run := f.tofu("plan")
 	assert.Equal(t, 1, run.code)
 	assert.Contains(t, flat(run.said), "The workspace wants OpenTofu 1.3.0, but the runners have "+*options.TerraformVersion)
+	lock(t, w.ID)
+	assert.Contains(t, f.ok("force-unlock", "-force", d.organization+"/w"), "has been successfully unlocked", "case 23")
+	assert.False(t, d.workspace("w").Locked)
 	set("latest")
 	f.ok("taint", "terraform_data.a")
 	assert.Contains(t, f.ok("plan"), "Plan: 2 to add, 0 to change, 1 to destroy.")

@@ -53,6 +53,13 @@ func TestDevGivesTheCommandItsEnvironmentAndReturnsItsExitCode(t *testing.T) {
 	assert.Contains(t, missing.said, "no-such-program")
 }
 
+func TestDevRefusesANetworkMirrorThatTofuCannotUse(t *testing.T) {
+	t.Parallel()
+	r := dev("--network-mirror", "http://mirror.example.com/", "--", "true")
+	assert.Equal(t, 1, r.code, r.said)
+	assert.Contains(t, r.said, "must be an https address")
+}
+
 func TestDevRefusesAFolderInUse(t *testing.T) {
 	t.Parallel()
 	r := dev("--data", shared.dir, "--", "true")

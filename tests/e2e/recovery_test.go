@@ -108,6 +108,26 @@ func TestAnApplyThatFailedWithNothingMadeIsReleased(t *testing.T) {
 	assert.Contains(t, f.ok("apply", "-auto-approve"), "Apply complete! Resources: 0 added, 1 changed")
 }
 
+// Case 103: an apply that the system kills, as it does when memory runs out, may have made
+// what no state tells of. So it holds the workspace although nothing was published.
+func TestAnApplyThatTheSystemKillsHoldsTheWorkspace(t *testing.T) {
+	t.Parallel()
+	w := shared.newWorkspace(t, workspaceName(t))
+	r := shared.newRun(t, w.ID, resource("deadly", "kill -9 $PPID")) // the shell's parent is tofu
+	facts := shared.ended(t, r.ID)
+	assert.Equal(t, "needs_recovery", facts.DurableStatus)
+	assert.Equal(t, "outcome_unknown", facts.DurableReason)
+	assert.Contains(t, facts.StatusMessage, "signal: killed")
+	w, err := shared.api.Workspaces.ReadByID(ctx, w.ID)
+	require.NoError(t, err)
+	assert.True(t, w.Locked)
+	shared.get(t, "/api/v2/workspaces/"+w.ID+"/current-state-version").refusal(t, http.StatusNotFound)
+	released := shared.holdfast("admin", "recover", r.ID, "--reason", "nothing was made", "--apply")
+	require.Equal(t, 0, released.code, released.said)
+	next := shared.newRun(t, w.ID, `resource "terraform_data" "next" {}`)
+	assert.Equal(t, "applied", shared.ended(t, next.ID).Status)
+}
+
 func TestACanceledApplyHoldsTheWorkspace(t *testing.T) {
 	t.Parallel()
 	at := newGate(t)
