@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -40,7 +41,7 @@ func (c recoverCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := open(ctx, cfg)
+	s, err := open(ctx, cfg, runs.Defaults())
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-run/holdfast/internal/devstack"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runs"
 )
 
 const devOrganization = "demo"
@@ -35,7 +36,7 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 			Endpoint: env["HOLDFAST_S3_ENDPOINT"], Bucket: env["HOLDFAST_S3_BUCKET"], Region: env["HOLDFAST_S3_REGION"],
 			AccessKeyID: env["HOLDFAST_S3_ACCESS_KEY_ID"], SecretAccessKey: env["HOLDFAST_S3_SECRET_ACCESS_KEY"],
 		},
-	})
+	}, runs.Defaults())
 	if err != nil {
 		return stored, err
 	}
