@@ -5,9 +5,13 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/state"
 )
 
 // Storage is what every command that touches data needs.
@@ -26,6 +30,20 @@ type Server struct {
 	TLSKey  string
 	// TrustedProxies are the networks of proxies that say truly where a request comes from.
 	TrustedProxies []netip.Prefix
+	MetricsListen  string        // host:port of the metrics; empty serves none
+	ShutdownDelay  time.Duration // how long a server that was told to stop still takes new requests
+	Limits         Limits
+}
+
+// Limits bound runs and states; DefaultLimits gives them.
+type Limits struct {
+	Runs       runs.Settings
+	StateBytes int64 // of one state
+}
+
+// DefaultLimits are those of a server that is told nothing else.
+func DefaultLimits() Limits {
+	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit}
 }
 
 // Host gives host and port of the public address.
@@ -45,6 +63,7 @@ func LoadServer() (Server, error) {
 		Storage: r.storage(), Listen: r.required("HOLDFAST_LISTEN"), Address: strings.TrimSuffix(r.required("HOLDFAST_ADDRESS"), "/"),
 		TLSCert: os.Getenv("HOLDFAST_TLS_CERT"), TLSKey: os.Getenv("HOLDFAST_TLS_KEY"),
 		TrustedProxies: r.networks("HOLDFAST_TRUSTED_PROXIES"),
+		MetricsListen:  os.Getenv("HOLDFAST_METRICS_LISTEN"), ShutdownDelay: r.duration("HOLDFAST_SHUTDOWN_DELAY", 0), Limits: r.limits(),
 	}
 	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Hostname() == "" || s.Address != "https://"+u.Host) {
 		r.wrong("HOLDFAST_ADDRESS must be an https:// address without a path, such as https://holdfast.example.com, because tofu speaks to no other")
@@ -78,6 +97,54 @@ func (r *reader) required(name string) string {
 		r.wrong(name + " is not set")
 	}
 	return value
+}
+
+// limits reads them, each with its default.
+func (r *reader) limits() Limits {
+	l := DefaultLimits()
+	s := &l.Runs
+	s.AssignmentExpiry = r.duration("HOLDFAST_ASSIGNMENT_EXPIRY", s.AssignmentExpiry)
+	s.Heartbeat = r.duration("HOLDFAST_HEARTBEAT", s.Heartbeat)
+	s.PlanLiveness = r.duration("HOLDFAST_PLAN_LIVENESS", s.PlanLiveness)
+	s.ApplyLiveness = r.duration("HOLDFAST_APPLY_LIVENESS", s.ApplyLiveness)
+	s.ApprovalLifetime = r.duration("HOLDFAST_APPROVAL_TTL", s.ApprovalLifetime)
+	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)
+	s.InterruptGrace = r.duration("HOLDFAST_INTERRUPT_GRACE", s.InterruptGrace)
+	s.LogLimit = r.bytes("HOLDFAST_LOG_LIMIT", s.LogLimit)
+	s.LaunchLimit = r.bytes("HOLDFAST_LAUNCH_LIMIT", s.LaunchLimit)
+	if err := s.Check(); err != nil {
+		r.wrong(err.Error())
+	}
+	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
+	return l
+}
+
+// duration reads a time such as 90s, 10m or 168h.
+func (r *reader) duration(name string, otherwise time.Duration) time.Duration {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		r.wrong(name + " must be a duration, such as 90s, 10m or 168h")
+		return otherwise
+	}
+	return d
+}
+
+// bytes reads a count of bytes.
+func (r *reader) bytes(name string, otherwise int64) int64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		r.wrong(name + " must be a number of bytes, such as 10485760")
+		return otherwise
+	}
+	return n
 }
 
 // networks reads a list of addresses and CIDR networks, separated by commas.

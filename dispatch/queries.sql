@@ -165,3 +165,15 @@ select id from attempts
 select status = 'running' and (token_expires_at <= clock_timestamp()
     or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
   from attempts where id = @id;
+
+-- name: OpenAttempts
+-- Attempts at work or waiting for it, and since when the oldest of each kind is.
+select phase, status, count(*)::int as count, extract(epoch from clock_timestamp() - min(created_at))::double precision as oldest_seconds,
+       coalesce(extract(epoch from clock_timestamp() - min(heartbeat_at)), 0)::double precision as silent_seconds
+  from attempts where status in ('pending', 'assigned', 'running') group by phase, status;
+
+-- name: WaitsForRunners
+-- How long the attempts that began in the last quarter of an hour had waited for a runner, in seconds.
+select coalesce(percentile_cont(0.5) within group (order by extract(epoch from accepted_at - created_at)), 0)::double precision as median,
+       coalesce(percentile_cont(0.99) within group (order by extract(epoch from accepted_at - created_at)), 0)::double precision as p99
+  from attempts where accepted_at > clock_timestamp() - interval '15 minutes';

@@ -15,7 +15,7 @@ import (
 
 // Files are the migrations, by file name.
 //
-//go:embed *.sql
+//go:embed 0*.sql
 var Files embed.FS
 
 // Up applies all migrations that the database at url does not have yet. Replicas

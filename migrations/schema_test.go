@@ -94,6 +94,7 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23505", "runs_plan_id_key", "update runs set plan_id = 'plan-a' where id = 'run-a2'"},
 	{"23505", "runs_apply_id_key", "update runs set apply_id = 'apply-a' where id = 'run-a2'"},
 	{"23505", "runs_one_active", "update runs set fence_epoch = 2 where id = 'run-a2'"},
+	{"23514", "schema_compatibility_one_row", "insert into schema_compatibility (only_row, min_server) values (false, 1)"},
 	{"23514", "runs_fence_release", "update runs set fence_released_at = clock_timestamp() where id = 'run-a2'"},
 	{"23514", "runs_deadline_with_approval", "set local session_replication_role = replica; update runs set durable_status = 'awaiting_approval' where id = 'run-a'"}, // without the trigger, which would refuse the step
 	{"23503", "runs_organization_id_workspace_id_fkey", "update runs set workspace_id = 'ws-b' where id = 'run-a'"},

@@ -33,6 +33,8 @@ type Deps struct {
 	Runs     *runs.Service
 	Wake     *postgres.Listener // on dispatch.Channel
 	Log      *slog.Logger
+	// Observe counts an answered call, for the metrics; nil counts nothing.
+	Observe func(method, route string, status int, took time.Duration)
 }
 
 type server struct{ Deps }
@@ -135,7 +137,10 @@ func (s *server) serve(template string, h func(*call) (any, error)) http.Handler
 		if err != nil {
 			status = s.refuse(w, template, err)
 		}
-		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "runner call", slog.String("method", r.Method), slog.String("route", template), slog.Int("status", status), slog.Duration("took", clock.Since(started)))
+		if s.Observe != nil {
+			s.Observe(r.Method, template, status, clock.Since(started))
+		}
+		s.Log.LogAttrs(r.Context(), slog.LevelInfo, "runner call", slog.String("method", r.Method), slog.String("route", template), slog.String("id", mux.Vars(r)["id"]), slog.Int("status", status), slog.Duration("took", clock.Since(started)))
 	})
 }
 

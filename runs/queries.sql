@@ -212,3 +212,23 @@ with recursive chain as (
      where b.attempt_id = @attempt_id and b.sandbox_id = @sandbox_id and b.epoch = @epoch and c.length <= 1024
 )
 select max(length) from chain where exists (select 1 from chain c where coalesce(c.base_version_id, '') = @predecessor_version_id::text) and (select max(length) from chain) <= 1024;
+
+-- name: Figures
+-- What an operator watches: runs that wait for their workspace, workspaces that are held, and how
+-- long, in the last quarter of an hour, a workspace stood free while its next run waited.
+with waiting as (
+    select created_at from runs where durable_status in ('dispatch_pending', 'queued') and not plan_only and admitted_at is null
+), held as (
+    select finished_at from runs where fence_epoch is not null and fence_released_at is null and finished_at is not null
+), promoted as (
+    select extract(epoch from n.admitted_at - p.fence_released_at) as seconds
+      from runs n cross join lateral (
+          select fence_released_at from runs where workspace_id = n.workspace_id and fence_epoch < n.fence_epoch order by fence_epoch desc limit 1) p
+     where n.admitted_at > clock_timestamp() - interval '15 minutes' and p.fence_released_at > n.created_at
+)
+select (select count(*) from waiting)::int as waiting,
+       coalesce((select extract(epoch from clock_timestamp() - min(created_at)) from waiting), 0)::double precision as oldest_waiting,
+       (select count(*) from held)::int as held,
+       coalesce((select extract(epoch from clock_timestamp() - min(finished_at)) from held), 0)::double precision as oldest_held,
+       coalesce((select percentile_cont(0.5) within group (order by seconds) from promoted), 0)::double precision as promotion_median,
+       coalesce((select percentile_cont(0.99) within group (order by seconds) from promoted), 0)::double precision as promotion_p99;

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,6 +47,21 @@ func Defaults() Settings {
 		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour,
 		ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
 	}
+}
+
+// Check refuses settings that would break a promise: an attempt that is killed after its
+// authority has ended could not publish its state (RP-18), and a runner that has no time for
+// two heartbeats would be called lost while it lives (amendment 25).
+func (s Settings) Check() error {
+	switch {
+	case s.AssignmentExpiry <= 0 || s.Heartbeat <= 0 || s.ApprovalLifetime <= 0 || s.RunTTL <= 0:
+		return errors.New("the assignment expiry, the heartbeat, the approval TTL and the run TTL must be longer than nothing")
+	case s.RunTTL+s.InterruptGrace >= s.Authority:
+		return fmt.Errorf("the run TTL (%s) and the interrupt grace (%s) together must be shorter than the authority of a runner (%s), so that an interrupted apply can still publish its state", s.RunTTL, s.InterruptGrace, s.Authority)
+	case s.PlanLiveness < 2*s.Heartbeat || s.ApplyLiveness < s.PlanLiveness:
+		return fmt.Errorf("the plan liveness (%s) must be at least two heartbeats (%s each), and the apply liveness (%s) not shorter than it", s.PlanLiveness, s.Heartbeat, s.ApplyLiveness)
+	}
+	return nil
 }
 
 // Service drives runs.

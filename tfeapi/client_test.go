@@ -380,7 +380,7 @@ func TestAStoreThatIsDownIsA503(t *testing.T) {
 	response, _ := w.send("PUT", cv.UploadURL, "", string(configuration(t)))
 	assert.Equal(t, 503, response.StatusCode)
 	assert.NotEmpty(t, response.Header.Get("Retry-After"))
-	response, _ = w.send("GET", "/healthz", "", "")
+	response, _ = w.send("GET", "/readyz", "", "")
 	assert.Equal(t, 503, response.StatusCode)
 	w.store.SetDown(false)
 	response, _ = w.send("PUT", cv.UploadURL, "", string(configuration(t)))

@@ -34,12 +34,19 @@ func (s *server) ping(r *request) (answer, error) {
 
 const healthLimit = 3 * time.Second
 
-// health is 200 while the database and the object store answer, else 503.
-func (s *server) health(r *request) (answer, error) {
+// health is 200 while this process serves, whatever its database does: a server that is
+// restarted because its database is down helps nobody.
+func (s *server) health(*request) (answer, error) {
+	return answer{status: http.StatusOK, json: map[string]string{"status": "ok"}}, nil
+}
+
+// ready is 200 while the server should be given requests: the database and the object store
+// answer, and it is not about to stop. Else 503.
+func (s *server) ready(r *request) (answer, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, healthLimit)
 	defer cancel()
-	if err := s.Healthy(ctx); err != nil {
-		return answer{}, unavailable(err)
+	if err := s.Ready(ctx); err != nil {
+		return answer{}, notReady(err)
 	}
 	return answer{status: http.StatusOK, json: map[string]string{"status": "ok"}}, nil
 }

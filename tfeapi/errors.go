@@ -109,10 +109,10 @@ func describe(err error, requestID string) (errorObject, int) {
 	return object, row.status
 }
 
-// unavailable makes any failure of a health check a 503.
-func unavailable(err error) error {
+// notReady makes any failure of a readiness check a 503.
+func notReady(err error) error {
 	if fault.Is(err, fault.Unavailable) {
 		return err
 	}
-	return fault.New(fault.Unavailable, "not_healthy", "The database or the object store does not answer.").Because(err)
+	return fault.New(fault.Unavailable, "not_ready", "The database or the object store does not answer.").Because(err)
 }

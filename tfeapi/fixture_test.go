@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 			return who.Authenticate(ctx, token)
 		},
 		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
-		Healthy: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)
 	server.Start()

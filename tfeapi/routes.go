@@ -20,6 +20,7 @@ func (s *server) routes() []route {
 	return []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
+		{method: get, path: "/readyz", open: true, handle: s.ready},
 		{method: get, path: api + "ping", open: true, handle: s.ping},
 
 		{method: get, path: api + "account/details", handle: s.accountDetails},

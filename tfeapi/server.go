@@ -37,8 +37,10 @@ type Deps struct {
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener
-	// Healthy answers nil when the database and the object store can be used.
-	Healthy func(ctx context.Context) error
+	// Ready answers nil while this server should be given requests.
+	Ready func(ctx context.Context) error
+	// Observe counts an answered request, for the metrics; nil counts nothing. route is a template.
+	Observe func(method, route string, status int, took time.Duration)
 	// Address is the public address of the server, such as https://localhost:8443,
 	// without a slash at its end. Every address given to clients begins with it.
 	Address string
@@ -144,6 +146,9 @@ func (s *server) authenticate(r *http.Request) (authz.Actor, error) {
 }
 
 func (s *server) logRequest(req *request, rt route, requestID string, status int, started time.Time, err error) {
+	if s.Observe != nil {
+		s.Observe(req.http.Method, rt.path, status, clock.Since(started))
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", requestID), slog.String("method", req.http.Method), slog.String("route", rt.path),
 		slog.Int("status", status), slog.Duration("duration", clock.Since(started)),

@@ -21,7 +21,7 @@ import (
 
 // bare is a server without services behind it: what it answers it answers by itself,
 // and a handler that is reached panics.
-func bare(t *testing.T, healthy error) (http.Handler, *bytes.Buffer) {
+func bare(t *testing.T, ready error) (http.Handler, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	return New(Deps{
@@ -32,7 +32,7 @@ func bare(t *testing.T, healthy error) (http.Handler, *bytes.Buffer) {
 			return authz.Actor{Kind: authz.UserActor, User: "user-1"}, nil
 		},
 		Links:   testLinks(t),
-		Healthy: func(context.Context) error { return healthy },
+		Ready: func(context.Context) error { return ready },
 		Address: "https://h:8443/",
 		Log:     slog.New(slog.NewJSONHandler(&log, nil)),
 	}), &log
@@ -99,10 +99,12 @@ func TestPing(t *testing.T) {
 func TestHealth(t *testing.T) {
 	h, _ := bare(t, nil)
 	assert.Equal(t, 200, ask(h, "GET", "/healthz", "").Code)
+	assert.Equal(t, 200, ask(h, "GET", "/readyz", "").Code)
 	h, _ = bare(t, errors.New("no store"))
-	w := ask(h, "GET", "/healthz", "")
+	assert.Equal(t, 200, ask(h, "GET", "/healthz", "").Code, "a restart would not bring the store back")
+	w := ask(h, "GET", "/readyz", "")
 	assert.Equal(t, 503, w.Code)
-	assert.Equal(t, "not_healthy", firstError(t, w).Code)
+	assert.Equal(t, "not_ready", firstError(t, w).Code)
 }
 
 func TestUnknownAddresses(t *testing.T) {
@@ -143,7 +145,7 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string]bool{
-		"/.well-known/terraform.json": true, "/healthz": true, "/api/v2/ping": true,
+		"/.well-known/terraform.json": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true,
 		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true,
 		planLogLink.template(): true, applyLogLink.template(): true,
 	}, open)

@@ -43,6 +43,7 @@ func TestALoginFromTheBrowserToTheToken(t *testing.T) {
 	require.Equal(t, 200, account.status)
 	assert.Contains(t, account.text, `"username":"ann"`)
 	assert.Contains(t, b.get("/app/settings/tokens").text, "tofu login from 127.0.0.1, for 365 days")
+	assert.Contains(t, s.log.String(), "route=/oauth/authorize", "what was asked for is logged by its template")
 	assert.NotContains(t, s.log.String(), token)
 	assert.NotContains(t, s.log.String(), back.Query().Get("code"))
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -36,6 +37,8 @@ type Deps struct {
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger
+	// Observe counts an answered request, for the metrics; nil counts nothing.
+	Observe func(method, route string, status int, took time.Duration)
 }
 
 // host gives host and port of the public address, as people name the server.
@@ -60,6 +63,7 @@ func Serves(path string) bool {
 // another site sends is refused, whatever it holds.
 func New(deps Deps) http.Handler {
 	r := mux.NewRouter()
+	r.Use(deps.logged)
 	page := func(path string, get, post http.HandlerFunc) {
 		if get != nil {
 			r.HandleFunc(path, get).Methods(http.MethodGet, http.MethodHead)

@@ -97,7 +97,7 @@ func newSite(t *testing.T) *site {
 	})
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.accounts.Authenticate, Accounts: s.accounts, Workspaces: spaces, State: states, Runs: s.runs, Links: links,
-		Healthy: store.Ping, Address: "https://" + s.host, Log: log,
+		Ready: store.Ping, Address: "https://" + s.host, Log: log,
 	})
 	s.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if web.Serves(r.URL.Path) {

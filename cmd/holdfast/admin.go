@@ -40,7 +40,7 @@ func (c recoverCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := open(ctx, cfg)
+	s, err := open(ctx, cfg, config.DefaultLimits())
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 			Endpoint: env["HOLDFAST_S3_ENDPOINT"], Bucket: env["HOLDFAST_S3_BUCKET"], Region: env["HOLDFAST_S3_REGION"],
 			AccessKeyID: env["HOLDFAST_S3_ACCESS_KEY_ID"], SecretAccessKey: env["HOLDFAST_S3_SECRET_ACCESS_KEY"],
 		},
-	})
+	}, config.DefaultLimits())
 	if err != nil {
 		return stored, err
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/holdfast-run/holdfast/config"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runnerapi"
@@ -43,7 +45,7 @@ type services struct {
 }
 
 // open connects to everything that cfg names. The caller closes the database.
-func open(ctx context.Context, cfg config.Storage) (*services, error) {
+func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*services, error) {
 	ring, err := envelope.OpenKeyring(cfg.Keyring)
 	if err != nil {
 		return nil, err
@@ -64,9 +66,9 @@ func open(ctx context.Context, cfg config.Storage) (*services, error) {
 	s.objects = artifacts.New(db, store, ring)
 	s.accounts = accounts.New(db, s.objects)
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
-	s.state = state.New(db, s.objects)
+	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.dispatch = dispatch.New(db, s.objects, links)
-	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, runs.Defaults())
+	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	return s, nil
 }
 
@@ -78,13 +80,18 @@ func (s *services) authenticate(ctx context.Context, token string) (authz.Actor,
 	return s.accounts.Authenticate(ctx, token)
 }
 
-func (s *services) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := s.db.Ping(ctx); err != nil {
-		return err
+// ready tells whether this server should be given requests: not once it was told to stop,
+// not without database or store, and not on a schema that no longer serves it.
+func (s *services) ready(stopping context.Context) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if stopping.Err() != nil {
+			return fault.New(fault.Unavailable, "stopping", "This server is about to stop. Use another one.")
+		}
+		if err := migrations.Check(ctx, s.db); err != nil {
+			return err
+		}
+		return s.store.Ping(ctx)
 	}
-	return s.store.Ping(ctx)
 }
 
 type serverCmd struct{}
@@ -100,31 +107,58 @@ func (serverCmd) Run(ctx context.Context) error {
 	if err := migrations.Up(ctx, cfg.DatabaseURL); err != nil {
 		return err
 	}
-	s, err := open(ctx, cfg.Storage)
+	s, err := open(ctx, cfg.Storage, cfg.Limits)
 	if err != nil {
 		return err
 	}
 	defer s.db.Close()
+	if err := migrations.Check(ctx, s.db); err != nil {
+		return err
+	}
 	if err := s.objects.CheckKeys(ctx); err != nil {
 		return err
 	}
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
-	return serve(ctx, cfg, s.handler(ctx, cfg))
+	shown := metrics.New(version, s.runs.Figures)
+	if cfg.MetricsListen != "" {
+		side, err := net.Listen("tcp", cfg.MetricsListen)
+		if err != nil {
+			return fmt.Errorf("listen on %s for the metrics: %w", cfg.MetricsListen, err)
+		}
+		defer func() { _ = side.Close() }()
+		server := &http.Server{Handler: metricsOnly(shown), ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = server.Serve(side) }() // ends with its listener
+	}
+	working, end := context.WithCancel(context.WithoutCancel(ctx)) // requests at hand are still woken while the server stops
+	defer end()
+	return serve(ctx, cfg, s.handler(working, ctx, cfg, shown))
 }
 
-func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler {
+// metricsOnly has an address of its own: metrics are not for everybody who reaches the API.
+func metricsOnly(shown *metrics.Metrics) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", shown.Handler())
+	return mux
+}
+
+func (s *services) handler(ctx, stopping context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
 	log := slog.Default()
+	observe := func(api string) func(method, route string, status int, took time.Duration) {
+		return func(method, route string, status int, took time.Duration) {
+			shown.Observe(api, method, route, status, took)
+		}
+	}
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
-		Links: s.links, Wake: wake, Healthy: s.healthy, Address: cfg.Address, Log: log,
+		Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{
-		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Log: log,
+		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Log: log,
+		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
 	})
 	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
 	// POST loses its body.
@@ -167,6 +201,12 @@ func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+	}
+	// Whoever spreads the requests needs a moment to see that this server is not ready any more.
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(cfg.ShutdownDelay):
 	}
 	// Waiting polls end at once with their connection; everything else may finish.
 	time.AfterFunc(time.Second, cancel)

@@ -40,7 +40,7 @@ var TheBans = []Ban{
 	},
 	{
 		Package: "net/http",
-		In:      []string{"tfeapi", "runnerapi", "web", "runner", "cmd", "internal/devstack", "benchmarks"},
+		In:      []string{"tfeapi", "runnerapi", "web", "metrics", "runner", "cmd", "internal/devstack", "benchmarks"},
 		Why:     "rules that know HTTP cannot be called from anything else",
 	},
 	{

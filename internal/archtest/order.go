@@ -30,7 +30,7 @@ var TheOrder = Order{
 		"approvals",
 		"runs",
 		"recovery",
-		"tfeapi runnerapi web",
+		"tfeapi runnerapi web metrics",
 		"config",
 		"internal/devstack",
 		"cmd",

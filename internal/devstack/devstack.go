@@ -185,7 +185,7 @@ func prepare(opts Options, l layout, say func(string, ...any)) (*stack, error) {
 
 // chooseAddresses fixes all ports for the life of this supervisor.
 func (s *stack) chooseAddresses() error {
-	listen, names := s.opts.Listen, []string{"postgres", "s3"}
+	listen, names := s.opts.Listen, []string{"postgres", "s3", "metrics"}
 	switch {
 	case listen == "" && len(s.opts.Command) == 0:
 		listen = defaultListen
@@ -211,6 +211,7 @@ func (s *stack) chooseAddresses() error {
 		address.port = s.ports["server"]
 	}
 	s.facts.address, s.facts.databaseURL = address, ""
+	s.facts.metricsListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports["metrics"]))
 	s.facts.s3Endpoint = "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports["s3"]))
 	return nil
 }

@@ -26,16 +26,17 @@ const (
 
 // facts are what the environments of services and command are made from.
 type facts struct {
-	layout      layout
-	address     address
-	databaseURL string
-	s3          keyPair
-	s3Endpoint  string
-	credentials Credentials
-	binDir      string // the folder of the holdfast binary
-	tofu        string
-	mirror      string // a provider mirror, or empty
-	network     string // the address of a network mirror, with a slash at its end, or empty
+	layout        layout
+	address       address
+	databaseURL   string
+	s3            keyPair
+	s3Endpoint    string
+	metricsListen string
+	credentials   Credentials
+	binDir        string // the folder of the holdfast binary
+	tofu          string
+	mirror        string // a provider mirror, or empty
+	network       string // the address of a network mirror, with a slash at its end, or empty
 }
 
 // storage is the part that opens database, store and key ring.
@@ -56,6 +57,7 @@ func (f facts) server() map[string]string {
 	env := f.storage()
 	env["HOLDFAST_LISTEN"] = f.address.listen()
 	env["HOLDFAST_ADDRESS"] = f.address.url()
+	env["HOLDFAST_METRICS_LISTEN"] = f.metricsListen
 	env["HOLDFAST_TLS_CERT"] = f.layout.tls("server.pem")
 	env["HOLDFAST_TLS_KEY"] = f.layout.tls("server-key.pem")
 	return env
@@ -82,6 +84,7 @@ func (f facts) runner() map[string]string {
 func (f facts) command() map[string]string {
 	env := f.storage()
 	env["HOLDFAST_DATA"] = f.layout.dir
+	env["HOLDFAST_METRICS_ADDRESS"] = "http://" + f.metricsListen + "/metrics"
 	env["TFE_ADDRESS"] = f.address.url()
 	env["TFE_HOSTNAME"] = f.address.hostPort()
 	env["TFE_TOKEN"] = f.credentials.UserToken

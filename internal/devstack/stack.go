@@ -204,7 +204,7 @@ func (s *stack) server() *service {
 	environ := serviceEnviron(l, inherited(s.opts.Environ, forServer), s.facts.server())
 	return s.service("server", func(context.Context) (process, error) {
 		return startProgram(l, "server", serverGrace, environ, s.opts.Executable, "server")
-	}, healthy(s.tlsClient(), s.facts.address.url()+"/healthz"))
+	}, healthy(s.tlsClient(), s.facts.address.url()+"/readyz"))
 }
 
 func (s *stack) localRunner() *service {

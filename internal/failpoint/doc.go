@@ -3,5 +3,5 @@
 // Owns: Here. Words: failpoint (a named line of code between two effects).
 // Invariants: without the build tag "failpoint" Here does nothing and costs nothing.
 // Refuses: any use outside crash tests.
-// Tested by: the crash tests of the packages that name a failpoint.
+// Tested by: tests/history, which crashes a server at each of them.
 package failpoint

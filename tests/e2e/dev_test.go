@@ -22,7 +22,7 @@ func TestDevGivesTheCommandItsEnvironmentAndReturnsItsExitCode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := dev("--data", dir, "--", "sh", "-c", `
 		for name in TFE_ADDRESS TFE_HOSTNAME TFE_TOKEN TF_CLOUD_HOSTNAME TF_CLOUD_ORGANIZATION TF_CLI_CONFIG_FILE SSL_CERT_FILE \
-		  HOLDFAST_DATABASE_URL HOLDFAST_DATA HOLDFAST_S3_ENDPOINT HOLDFAST_S3_BUCKET HOLDFAST_S3_REGION HOLDFAST_S3_ACCESS_KEY_ID HOLDFAST_S3_SECRET_ACCESS_KEY; do
+		  HOLDFAST_DATABASE_URL HOLDFAST_DATA HOLDFAST_METRICS_ADDRESS HOLDFAST_S3_ENDPOINT HOLDFAST_S3_BUCKET HOLDFAST_S3_REGION HOLDFAST_S3_ACCESS_KEY_ID HOLDFAST_S3_SECRET_ACCESS_KEY; do
 		  eval "value=\$$name"
 		  echo "$name=$value"
 		  [ "$(env -i sh -c '. "$1/env"; eval "echo \$$2"' sh "$HOLDFAST_DATA" "$name")" = "$value" ] || echo "$name differs in DIR/env"

@@ -178,7 +178,7 @@ func (s *stack) killAndAwaitRestart(t *testing.T, service string) {
 }
 
 func (s *stack) healthy() bool {
-	resp, err := s.http.Get(s.address() + "/healthz")
+	resp, err := s.http.Get(s.address() + "/readyz")
 	if err != nil {
 		return false
 	}

@@ -1,0 +1,60 @@
+package config_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/config"
+)
+
+func with(name, value string) map[string]string {
+	all := complete()
+	all[name] = value
+	return all
+}
+
+func TestLimitsOfRuns(t *testing.T) {
+	want := config.DefaultLimits()
+	for name, change := range map[string]struct {
+		value string
+		set   func()
+	}{
+		"HOLDFAST_ASSIGNMENT_EXPIRY": {"7s", func() { want.Runs.AssignmentExpiry = 7 * time.Second }},
+		"HOLDFAST_HEARTBEAT":         {"2s", func() { want.Runs.Heartbeat = 2 * time.Second }},
+		"HOLDFAST_PLAN_LIVENESS":     {"30s", func() { want.Runs.PlanLiveness = 30 * time.Second }},
+		"HOLDFAST_APPLY_LIVENESS":    {"20m", func() { want.Runs.ApplyLiveness = 20 * time.Minute }},
+		"HOLDFAST_APPROVAL_TTL":      {"24h", func() { want.Runs.ApprovalLifetime = 24 * time.Hour }},
+		"HOLDFAST_RUN_TTL":           {"1h", func() { want.Runs.RunTTL = time.Hour }},
+		"HOLDFAST_INTERRUPT_GRACE":   {"1m", func() { want.Runs.InterruptGrace = time.Minute }},
+		"HOLDFAST_LOG_LIMIT":         {"1000", func() { want.Runs.LogLimit = 1000 }},
+		"HOLDFAST_STATE_LIMIT":       {"3000", func() { want.StateBytes = 3000 }},
+		"HOLDFAST_LAUNCH_LIMIT":      {"2000", func() { want.Runs.LaunchLimit = 2000 }},
+	} {
+		want = config.DefaultLimits()
+		change.set()
+		environment(t, with(name, change.value))
+		s, err := config.LoadServer()
+		require.NoError(t, err, name)
+		assert.Equal(t, want, s.Limits, name)
+	}
+}
+
+func TestLimitsThatWouldBreakAPromise(t *testing.T) {
+	for name, wrong := range map[string]struct{ value, says string }{
+		"HOLDFAST_RUN_TTL":         {"4h", "shorter than the authority"}, // RP-18
+		"HOLDFAST_INTERRUPT_GRACE": {"10m", "shorter than the authority"},
+		"HOLDFAST_PLAN_LIVENESS":   {"9s", "two heartbeats"},
+		"HOLDFAST_APPLY_LIVENESS":  {"30s", "not shorter"},
+		"HOLDFAST_HEARTBEAT":       {"0s", "longer than nothing"},
+		"HOLDFAST_APPROVAL_TTL":    {"soon", "HOLDFAST_APPROVAL_TTL must be a duration"},
+		"HOLDFAST_LOG_LIMIT":       {"10MB", "HOLDFAST_LOG_LIMIT must be a number of bytes"},
+		"HOLDFAST_SHUTDOWN_DELAY":  {"-1s", "HOLDFAST_SHUTDOWN_DELAY must be a duration"},
+	} {
+		environment(t, with(name, wrong.value))
+		_, err := config.LoadServer()
+		assert.ErrorContains(t, err, wrong.says, name)
+	}
+}

@@ -1,0 +1,2 @@
+-- name: MinServer
+select min_server from schema_compatibility;
