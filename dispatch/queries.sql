@@ -165,3 +165,10 @@ select id from attempts
 select status = 'running' and (token_expires_at <= clock_timestamp()
     or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
   from attempts where id = @id;
+
+-- name: ListOfRun
+select {AttemptColumns}
+  from attempts a where a.run_id = @run_id order by a.created_at, a.id limit @limit offset @offset;
+
+-- name: CountOfRun
+select count(*) from attempts where run_id = @run_id;

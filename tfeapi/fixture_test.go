@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -60,7 +61,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Recovery: recovery.New(db, states), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Healthy: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -116,7 +117,7 @@ func (s *services) handler(ctx context.Context, cfg config.Server) http.Handler 
 	log := slog.Default()
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
+		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Recovery: recovery.New(s.db, s.state),
 		Links: s.links, Wake: wake, Healthy: s.healthy, Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{
