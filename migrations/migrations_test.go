@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -83,8 +84,10 @@ func TestServersThatStartTogetherApplyEachFileOnce(t *testing.T) {
 		require.NoError(t, <-answers)
 	}
 	want := []int{}
-	for i := range files(t) {
-		want = append(want, i+1)
+	for _, name := range files(t) {
+		number, err := goose.NumericComponent(name)
+		require.NoError(t, err)
+		want = append(want, int(number))
 	}
 	assert.Equal(t, want, applied(t, conn), "in order, none twice")
 

@@ -26,7 +26,7 @@ type reviewView struct {
 	IntentStatus        string         `jsonapi:"attr,intent-status"`
 	DeploymentStatus    string         `jsonapi:"attr,deployment-status"`
 	DurableReason       string         `jsonapi:"attr,durable-reason"`
-	Reason              string         `jsonapi:"attr,reason"` // the same, by the name that reviews had first
+	Reason              string         `jsonapi:"attr,reason"` // the same, shorter
 	StatusMessage       string         `jsonapi:"attr,status-message"`
 	WaitingReason       *string        `jsonapi:"attr,waiting-reason"`
 	DurableHistory      []historyEntry `jsonapi:"attr,durable-history"`

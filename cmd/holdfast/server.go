@@ -67,7 +67,9 @@ func open(ctx context.Context, cfg config.Storage) (*services, error) {
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
 	s.state = state.New(db, s.objects)
 	s.dispatch = dispatch.New(db, s.objects, links)
-	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, runs.Defaults())
+	settings := runs.Defaults()
+	settings.Build = build()
+	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, settings)
 	return s, nil
 }
 
