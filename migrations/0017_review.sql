@@ -84,7 +84,7 @@ with steps as (
         min(at) filter (where to_status = 'applying')          as applying_at,
         min(at) filter (where ends)                            as ended_at,
         (array_agg(to_status order by position) filter (where ends))[1] as ending
-      from (select *, to_status in ('succeeded', 'plan_credentials_required', 'plan_failed', 'policy_failed', 'rejected', 'expired', 'canceled',
+      from (select run_id, position, to_status, at, to_status in ('succeeded', 'plan_credentials_required', 'plan_failed', 'policy_failed', 'rejected', 'expired', 'canceled',
                 'apply_failed', 'apply_start_uncertain', 'apply_interrupted', 'needs_recovery') as ends
               from run_history) h
      group by h.run_id

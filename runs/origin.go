@@ -12,10 +12,12 @@ import (
 // (RL-04).
 func WorkflowDefinition() string { return definition() }
 
-var definition = sync.OnceValue(func() string {
+var definition = sync.OnceValue(func() string { return digestOf(Transitions) })
+
+func digestOf(table []Transition) string {
 	digest := sha256.New()
-	for _, t := range Transitions {
+	for _, t := range table {
 		_, _ = fmt.Fprintln(digest, t.From, t.To, t.Effect) // a digest takes everything
 	}
 	return "run-lifecycle@" + hex.EncodeToString(digest.Sum(nil))[:12]
-})
+}
