@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"io/fs"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,9 +85,10 @@ func TestServersThatStartTogetherApplyEachFileOnce(t *testing.T) {
 	}
 	want := []int{}
 	for _, name := range files(t) {
-		number, err := goose.NumericComponent(name)
+		number, _, _ := strings.Cut(name, "_")
+		n, err := strconv.Atoi(number)
 		require.NoError(t, err)
-		want = append(want, int(number))
+		want = append(want, n)
 	}
 	assert.Equal(t, want, applied(t, conn), "in order, none twice")
 

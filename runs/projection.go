@@ -100,15 +100,15 @@ var labels = map[Status]string{
 	ApplyStartUncertain: "Apply uncertain", ApplyInterrupted: "Apply interrupted", NeedsRecovery: "Needs recovery",
 }
 
-// WaitingReason says what the run waits for; "" when it is worked on, or has ended.
+// WaitsFor says what the run waits for; "" when it is worked on, or has ended.
 // Of a workspace that waits for a recovery it names the run that is to be recovered
 // (G-07).
-func (r Run) WaitingReason() string {
+func (r Run) WaitsFor() string {
 	switch {
 	case r.DurableStatus == DispatchPending:
 		return "waiting to be accepted"
 	case r.DurableStatus == Queued && r.AdmittedAt == nil:
-		return r.waitsForWorkspace()
+		return r.workspaceWait()
 	case r.DurableStatus == Queued:
 		return waitsForRunner("plan", r.PlanAttempt)
 	case r.DurableStatus == AwaitingApproval && r.ConfirmedAt == nil:
@@ -119,7 +119,7 @@ func (r Run) WaitingReason() string {
 	return ""
 }
 
-func (r Run) waitsForWorkspace() string {
+func (r Run) workspaceWait() string {
 	switch {
 	case r.HolderHeld:
 		return fmt.Sprintf("workspace held by %s pending recovery", r.HolderID)

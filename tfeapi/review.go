@@ -151,7 +151,7 @@ func newReviewView(actor authz.Actor, v runs.Review, held *recoverySummary) *rev
 		ID: string(r.ID), WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
 		Operation: string(runs.OperationOf(r)), Status: p.run, DisplayLabel: r.Label(), DurableStatus: string(r.DurableStatus),
 		IntentStatus: string(r.IntentStatus()), DeploymentStatus: r.DeploymentStatus(), DurableReason: r.DurableReason, Reason: r.DurableReason,
-		StatusMessage: r.StatusMessage, WaitingReason: orNull(r.WaitingReason()), DurableHistory: durableHistory(v.Detail), TerraformVersion: r.TerraformVersion,
+		StatusMessage: r.StatusMessage, WaitingReason: orNull(r.WaitsFor()), DurableHistory: durableHistory(v.Detail), TerraformVersion: r.TerraformVersion,
 		CreatedAt: r.CreatedAt, ApprovalExpiresAt: r.ApprovalExpiresAt, CancelRequestedAt: r.CancelRequestedAt, FinishedAt: r.FinishedAt,
 		Fence: newRunFence(r), Plan: newPlanRecord(r, p), Approvals: newDecisions(v.Approvals),
 		Apply:    applyRecord{ID: string(r.ApplyID), Status: p.apply, QueuedAt: stamp(r.ConfirmedAt), StartedAt: stamp(cameTo(v.Detail, runs.Applying)), ClosedAt: stamp(applyClosedAt(r)), ResultingState: newResultingState(v.Resulting)},

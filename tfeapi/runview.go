@@ -102,7 +102,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		DurableStatus:    string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
 		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt, Fence: newRunFence(r),
 		WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
-		Operation: string(runs.OperationOf(r)), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitingReason()),
+		Operation: string(runs.OperationOf(r)), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitsFor()),
 		DurableHistory: durableHistory(d),
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},
