@@ -5,7 +5,8 @@
 export GOTOOLCHAIN := $(or $(HOLDFAST_GOTOOLCHAIN),go1.27.3)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION)"
+COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
+BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
 .PHONY: help demo dev build test browser check bench go postgres tofu chromium
 

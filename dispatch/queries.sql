@@ -177,3 +177,10 @@ select phase, status, count(*)::int as count, extract(epoch from clock_timestamp
 select coalesce(percentile_cont(0.5) within group (order by extract(epoch from accepted_at - created_at)), 0)::double precision as median,
        coalesce(percentile_cont(0.99) within group (order by extract(epoch from accepted_at - created_at)), 0)::double precision as p99
   from attempts where accepted_at > clock_timestamp() - interval '15 minutes';
+
+-- name: ListOfRun
+select {AttemptColumns}
+  from attempts a where a.run_id = @run_id order by a.created_at, a.id limit @limit offset @offset;
+
+-- name: CountOfRun
+select count(*) from attempts where run_id = @run_id;

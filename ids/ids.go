@@ -28,13 +28,15 @@ type (
 	RunnerGroup          string // apool-…
 	Runner               string // agent-…
 	Attempt              string // att-…
+	Stage                string // stg-…; a step of a run, such as its approval
+	Receipt              string // rcpt-…; what a phase of a run came to
 	AuditEntry           string // ae-…
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | AuditEntry
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -79,6 +81,10 @@ func spec[T Any]() (prefix, noun string) {
 		return "agent-", "runner"
 	case Attempt:
 		return "att-", "attempt"
+	case Stage:
+		return "stg-", "stage"
+	case Receipt:
+		return "rcpt-", "receipt"
 	case AuditEntry:
 		return "ae-", "audit entry"
 	}

@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,12 @@ insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_se
 values ('run-a', 'plan-a', 'apply-a', 'org-a', 'ws-a', 1, 'user-1', 'cv-a', 'obj-a', '', '', 1),
        ('run-a2', 'plan-a2', 'apply-a2', 'org-a', 'ws-a', 2, 'user-1', 'cv-a', 'obj-a', '', '', null);
 insert into attempts (id, organization_id, workspace_id, run_id, phase, tofu_version) values ('att-a', 'org-a', 'ws-a', 'run-a', 'plan', '1.12.6');
+insert into run_history (run_id, position, from_status, to_status, actor_kind, actor_id) values ('run-a2', 0, 'dispatch_pending', 'queued', 'system', 's');
+insert into attempts (id, organization_id, workspace_id, run_id, phase, status, tofu_version) values ('att-a0', 'org-a', 'ws-a', 'run-a', 'plan', 'finished', '1.12.6');
+insert into run_stages (id, organization_id, run_id, position, kind, status, attempt_id, started_at, finished_at)
+values ('stg-a', 'org-a', 'run-a', 0, 'plan', 'succeeded', 'att-a0', clock_timestamp(), clock_timestamp()), ('stg-a2', 'org-a', 'run-a', 1, 'policy', 'running', null, clock_timestamp(), null);
+insert into run_receipts (id, organization_id, workspace_id, run_id, stage_id, attempt_id, kind, result, tofu_version, started_at, finished_at)
+values ('rcpt-a', 'org-a', 'ws-a', 'run-a', 'stg-a', 'att-a0', 'plan', 'succeeded', '1.12.6', clock_timestamp(), clock_timestamp());
 insert into policy_checks (id, run_id, durable_status) values ('polchk-a', 'run-a', 'running');
 insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
 values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
@@ -108,6 +115,38 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23503", "runs_workspace_id_resulting_version_id_fkey", "update runs set resulting_version_id = 'sv-b' where id = 'run-a'"},
 	{"23503", "run_history_from_status_to_status_fkey", "insert into run_history (run_id, position, from_status, to_status, actor_kind, actor_id) values ('run-a', 1, 'queued', 'applying', 'system', 's')"},
 
+	{"23514", "run_keeps_its_origin", "update runs set application_build_sha = 'another' where id = 'run-a'"},
+	{"23514", "run_keeps_its_origin", "update runs set workflow_definition = 'another' where id = 'run-a'"},
+
+	// stages and receipts
+	{"23514", "run_stages_kind", "update run_stages set kind = 'deploy' where id = 'stg-a2'"},
+	{"23514", "run_stages_status", "update run_stages set status = 'lost', finished_at = clock_timestamp() where id = 'stg-a2'"},
+	{"23514", "run_stages_ended", "update run_stages set status = 'succeeded' where id = 'stg-a2'"},
+	{"23514", "run_stages_ended", "update run_stages set finished_at = clock_timestamp() where id = 'stg-a2'"},
+	{"23514", "run_stages_started", "update run_stages set started_at = null where id = 'stg-a2'"},
+	{"23505", "run_stages_one_open", "insert into run_stages (id, organization_id, run_id, position, kind, status) values ('stg-3', 'org-a', 'run-a', 2, 'approval', 'pending')"},
+	{"23505", "run_stages_run_id_position_key", "insert into run_stages (id, organization_id, run_id, position, kind, status, finished_at) values ('stg-3', 'org-a', 'run-a', 1, 'apply', 'skipped', clock_timestamp())"},
+	{"23503", "run_stages_organization_id_run_id_fkey", "update run_stages set run_id = 'run-b' where id = 'stg-a2'"},
+	{"23503", "run_stages_organization_id_attempt_id_fkey", "update run_stages set attempt_id = 'att-b' where id = 'stg-a2'"},
+	{"23514", "run_receipts_kind", receipt("kind", "'policy'")},
+	{"23514", "run_receipts_result", receipt("result", "'fine'")},
+	{"23514", "run_receipts_duration", receipt("finished_at", "started_at - interval '1 second'")},
+	{"23505", "run_receipts_stage", receipt("stage_id", "'stg-a'")},
+	{"23503", "run_receipts_organization_id_run_id_fkey", receipt("run_id", "'run-b'")},
+	{"23503", "run_receipts_organization_id_stage_id_fkey", receipt("stage_id", "'stg-b'")},
+	{"23503", "run_receipts_organization_id_attempt_id_fkey", receipt("attempt_id", "'att-b'")},
+	{"23503", "run_receipts_workspace_id_state_version_id_fkey", receipt("state_version_id", "'sv-b'")},
+	{"23514", "evidence_is_append_only", "update run_receipts set result = 'failed'"},
+	{"23514", "evidence_is_append_only", "delete from run_receipts"},
+	{"23514", "evidence_is_append_only", "truncate run_receipts"},
+	{"23514", "evidence_is_append_only", "update run_history set reason = 'another'"},
+	{"23514", "evidence_is_append_only", "delete from run_history"},
+	{"23514", "evidence_is_append_only", "truncate run_history"},
+	{"23514", "evidence_is_append_only", "update run_stages set status = 'failed' where id = 'stg-a'"},
+	{"23514", "evidence_is_append_only", "delete from run_stages where id = 'stg-a2'"},
+	{"23514", "evidence_is_append_only", "truncate run_stages cascade"},
+	{"23503", "run_history_run_id_fkey", "delete from runs where id = 'run-a2'"},
+
 	// tags and sign-in
 	{"23514", "tags_form", "update tags set name = 'a b'"},
 	{"23505", "tags_name", "insert into tags (id, organization_id, name) values ('tag-2', 'org-a', 't')"},
@@ -134,7 +173,7 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "attempts_status", "update attempts set status = 'done'"},
 	{"23514", "attempts_started_is_apply", "update attempts set apply_started_at = clock_timestamp()"},
 	{"23505", "attempts_one_per_phase", "insert into attempts (id, organization_id, workspace_id, run_id, phase, tofu_version) values ('att-2', 'org-a', 'ws-a', 'run-a', 'plan', '1.12.6')"},
-	{"23503", "attempts_organization_id_run_id_fkey", "update attempts set organization_id = 'org-b', workspace_id = 'ws-b'"},
+	{"23503", "attempts_organization_id_run_id_fkey", "update attempts set organization_id = 'org-b', workspace_id = 'ws-b' where id = 'att-a'"},
 	{"23503", "attempts_organization_id_workspace_id_fkey", "update attempts set workspace_id = 'ws-b'"},
 	{"23503", "attempts_workspace_id_state_confirmed_id_fkey", "update attempts set state_confirmed_id = 'sv-b'"},
 	{"23503", "attempts_organization_id_log_object_id_fkey", "update attempts set log_object_id = 'obj-b'"},
@@ -143,6 +182,15 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "log_chunks_stream", "insert into log_chunks (attempt_id, stream, start_at, size, sha256, sealed) values ('att-a', 'noise', 0, 1, '', '')"},
 	{"23503", "attempt_artifacts_organization_id_attempt_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-b', 'plan', 'obj-b', '')"},
 	{"23503", "attempt_artifacts_organization_id_object_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-a', 'plan', 'obj-b', '')"},
+}
+
+// receipt is a statement that writes another receipt, with one column of its own.
+func receipt(column, value string) string {
+	columns := []string{"organization_id", "workspace_id", "run_id", "stage_id", "attempt_id", "kind", "result", "tofu_version", "state_version_id", "started_at", "finished_at"}
+	values := slices.Clone(columns)
+	values[slices.Index(columns, "stage_id")] = "'stg-a2'"
+	values[slices.Index(columns, column)] = value
+	return "insert into run_receipts (id, " + strings.Join(columns, ", ") + ") select 'rcpt-2', " + strings.Join(values, ", ") + " from run_receipts"
 }
 
 func withRows(t *testing.T) *pgx.Conn {

@@ -198,6 +198,7 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "structured_output": w.StructuredRunOutputEnabled, "generate_config": n.GenerateConfig,
 		"configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
 		"terraform_version": exact, "working_directory": w.WorkingDirectory, "run_variables_sealed": given, "variables_sealed": snapshot,
+		"workflow_definition": WorkflowDefinition(), "application_build_sha": s.settings.Build,
 	})
 	if err != nil {
 		return Run{}, fmt.Errorf("create the run: %w", err)

@@ -134,6 +134,9 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 	if n == 0 {
 		return expired(*r)
 	}
+	if err := stageConfirmed(ctx, tx, *r); err != nil {
+		return err
+	}
 	err = audit.Append(ctx, tx, audit.Entry{
 		Organization: r.OrganizationID, Actor: actor, Action: "run.confirmed", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
 		Details: map[string]any{"source": source, "plan": binding.Plan, "predecessor": binding.Predecessor},
@@ -165,10 +168,13 @@ func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) erro
 		}
 		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
 	}
-	_, err = dispatch.Create(ctx, tx, dispatch.NewAttempt{
+	attempt, err := dispatch.Create(ctx, tx, dispatch.NewAttempt{
 		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Apply, Epoch: r.FenceEpoch, TofuVersion: r.TerraformVersion,
 	})
 	if err != nil {
+		return err
+	}
+	if err := stageExecutedBy(ctx, tx, *r, ApplyStage, attempt); err != nil {
 		return err
 	}
 	*r, err = load(ctx, tx, r.ID)

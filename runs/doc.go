@@ -1,20 +1,24 @@
 // Package runs drives a run from its creation to an honest end.
 //
-// Owns: tables runs, run_transitions, run_history, configuration_versions and
-// policy_checks, and every operation that may free a workspace. Words: run (one
+// Owns: tables runs, run_transitions, run_history, run_stages, run_receipts,
+// configuration_versions and policy_checks, and every operation that may free a workspace. Words: run (one
 // request to plan, and perhaps apply, a configuration), durable status (the truth;
 // wire statuses are a projection in tfeapi), step (one transition, with history and
 // audit), admission (the run gets the workspace's fence and its predecessor state
 // is pinned), occupy (hold the fence), held (ended without proof of what was
-// written: only recovery frees the workspace).
+// written: only recovery frees the workspace), stage (the part of a run that people
+// see it at), receipt (what a phase came to), review (all that was recorded).
 // Invariants: only step changes a durable status, by the table in transitions.go,
 // which the database enforces too (trigger run_steps_by_the_table); at most one run
 // occupies a workspace (index runs_one_active); whatever may free a workspace ends
 // with PromoteNext in the same transaction (QP-03); nothing ambiguous is called
 // success: a run succeeds only by the transaction that proves its state (ST-03),
 // and an apply that ended without proof keeps the fence (amendment 20).
+// A run is at one stage at a time (index run_stages_one_open), which step opens and
+// ends by the rules in stages.go; receipts, history and ended stages never change
+// (triggers evidence_is_append_only).
 // Refuses: HTTP, JSON:API, running tofu.
 // Tested by: transitions_test.go, create_test.go, plan_test.go, decide_test.go,
-// apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go, and
+// apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go, stages_test.go, and
 // walk_test.go, which looks for a way out that forgets the next run.
 package runs

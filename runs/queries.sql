@@ -9,7 +9,12 @@ r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.w
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
-    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt
+    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
+    r.workflow_definition, r.application_build_sha, (select c.speculative from configuration_versions c where c.id = r.configuration_version_id) as speculative,
+    coalesce((select f.holder_kind from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_kind,
+    coalesce((select f.holder_id from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_id,
+    coalesce((select f.holder_name from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_name,
+    coalesce((select f.recovery_held from workspace_fences f where f.workspace_id = r.workspace_id), false) as holder_held
 
 -- name: ConfigurationInsert
 insert into configuration_versions (id, organization_id, workspace_id, auto_queue_runs, speculative, provisional, created_by)
@@ -50,10 +55,10 @@ update configuration_versions set captured_at = coalesce(captured_at, clock_time
 -- name: RunInsert
 insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
     auto_apply, allow_empty_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
-    run_variables_sealed, variables_sealed)
+    run_variables_sealed, variables_sealed, workflow_definition, application_build_sha)
 values (@id, @plan_id, @apply_id, @organization_id, @workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, @plan_only, @save_plan, @is_destroy, @refresh, @refresh_only,
     @auto_apply, @allow_empty_apply, @target_addrs, @replace_addrs, @structured_output, @generate_config, @configuration_version_id, @configuration_object_id, @terraform_version, @working_directory,
-    @run_variables_sealed, @variables_sealed);
+    @run_variables_sealed, @variables_sealed, @workflow_definition, @application_build_sha);
 
 -- name: RunReplayed
 -- The run that the same person made of the same configuration a moment ago and that goes on (amendment 13).
@@ -232,3 +237,59 @@ select (select count(*) from waiting)::int as waiting,
        coalesce((select extract(epoch from clock_timestamp() - min(finished_at)) from held), 0)::double precision as oldest_held,
        coalesce((select percentile_cont(0.5) within group (order by seconds) from promoted), 0)::double precision as promotion_median,
        coalesce((select percentile_cont(0.99) within group (order by seconds) from promoted), 0)::double precision as promotion_p99;
+
+-- name: StageEnd
+-- The step at hand. Nobody rejects what a runner executes: it is canceled then.
+update run_stages
+   set status = case when kind in ('plan', 'apply') and @status in ('rejected', 'expired') then 'canceled' when status = 'pending' then @unbegun else @status end, finished_at = clock_timestamp()
+ where run_id = @run_id and finished_at is null
+returning id;
+
+-- name: StageBegin
+update run_stages set status = 'running', started_at = clock_timestamp() where run_id = @run_id and kind = @kind and status = 'pending';
+
+-- name: StageAttempt
+update run_stages set attempt_id = @attempt_id where run_id = @run_id and kind = @kind and finished_at is null and attempt_id is null;
+
+-- name: StageInsert
+insert into run_stages (id, organization_id, run_id, position, kind, status, attempt_id, started_at, finished_at)
+select @id, @organization_id, @run_id, count(*), @kind, @status::text,
+    (select a.id from attempts a where a.run_id = @run_id and a.phase = @kind and a.status in ('pending', 'assigned', 'running')),
+    case when @status = 'running' then clock_timestamp() end, case when @status not in ('pending', 'running') then clock_timestamp() end
+  from run_stages where run_id = @run_id;
+
+-- name: StageList
+select id, run_id, position, kind, status, coalesce(attempt_id, '') as attempt_id, created_at, started_at, finished_at
+  from run_stages where run_id = @run_id order by position limit @limit offset @offset;
+
+-- name: StageCount
+select count(*) from run_stages where run_id = @run_id;
+
+-- name: ReceiptInsert
+-- Of a stage that a runner has worked on; no row for one that none did.
+insert into run_receipts (id, organization_id, workspace_id, run_id, stage_id, attempt_id, kind, result, reason, exit_code, has_changes, resource_additions, resource_changes,
+    resource_destructions, resource_imports, digests, tofu_version, tofu_digest, state_version_id, started_at, finished_at)
+select @id, s.organization_id, r.workspace_id, s.run_id, s.id, a.id, s.kind, s.status, @reason, a.exit_code,
+    case when done.all then r.has_changes end, case when done.all then r.resource_additions end, case when done.all then r.resource_changes end,
+    case when done.all then r.resource_destructions end, case when done.all then r.resource_imports end,
+    coalesce((select jsonb_object_agg(t.kind, t.sha256) from attempt_artifacts t where t.attempt_id = a.id), '{}'), a.tofu_version, r.plan_tofu_digest,
+    case when s.kind = 'apply' then coalesce(r.resulting_version_id,
+        (select v.id from state_versions v where v.attempt_id = a.id and v.status = 'finalized' order by v.finalized_at desc, v.id limit 1),
+        case when done.all then r.predecessor_version_id end) end,
+    a.accepted_at, greatest(coalesce(a.finished_at, s.finished_at), a.accepted_at)
+  from run_stages s join runs r on r.id = s.run_id join attempts a on a.id = s.attempt_id
+       cross join lateral (select s.status = 'succeeded' as "all") as done
+ where s.id = @stage_id and s.kind in ('plan', 'apply') and a.accepted_at is not null;
+
+-- name: ReceiptList
+select c.id, c.run_id, c.stage_id, c.attempt_id, c.kind, c.result, c.reason, c.exit_code, c.has_changes, c.resource_additions, c.resource_changes, c.resource_destructions,
+    c.resource_imports, c.digests, c.tofu_version, c.tofu_digest, coalesce(c.state_version_id, '') as state_version_id, c.started_at, c.finished_at
+  from run_receipts c join run_stages s on s.id = c.stage_id where c.run_id = @run_id order by s.position limit @limit offset @offset;
+
+-- name: ReceiptCount
+select count(*) from run_receipts where run_id = @run_id;
+
+-- name: PolicyCheck
+-- The newest of the run.
+select id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(result_digest, '') as result_digest, completed_at
+  from policy_checks where run_id = @run_id order by created_at desc limit 1;

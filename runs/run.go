@@ -38,6 +38,7 @@ type Settings struct {
 	ReplayWindow     time.Duration // in which the same POST is the same run (amendment 13)
 	LogLimit         int64         // bytes of one phase's log
 	LaunchLimit      int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
+	Build            string        // of this server's code, kept on every run it creates (RL-04)
 }
 
 // Defaults gives the settings a server starts with.
@@ -46,6 +47,7 @@ func Defaults() Settings {
 		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, ApplyLiveness: 10 * time.Minute,
 		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour,
 		ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
+		Build: "dev",
 	}
 }
 
@@ -140,6 +142,13 @@ type Run struct {
 	FinishedAt             *time.Time
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status
+	Speculative            bool             // it plans a speculative configuration
+	WorkflowDefinition     string           // by which lifecycle it was created, and by which build of the server (RL-04)
+	ApplicationBuildSHA    string           `db:"application_build_sha"`
+	HolderKind             fence.HolderKind // who has the workspace now; empty when nobody
+	HolderID               string
+	HolderName             string
+	HolderHeld             bool // the holder is a run that has ended and must be recovered
 }
 
 // Object is the run as authz knows it.

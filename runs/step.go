@@ -58,6 +58,9 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	if err != nil {
 		return err
 	}
+	if err := stepStages(ctx, tx, *r, m); err != nil {
+		return err
+	}
 	if err := settleFence(ctx, tx, *r, t, m); err != nil {
 		return err
 	}
@@ -176,9 +179,12 @@ func admit(ctx context.Context, tx postgres.Tx, r Run, epoch *int64) error {
 	if err != nil || n != 1 {
 		return fmt.Errorf("admit %s: %d rows: %w", r.ID, n, err)
 	}
-	_, err = dispatch.Create(ctx, tx, dispatch.NewAttempt{
+	attempt, err := dispatch.Create(ctx, tx, dispatch.NewAttempt{
 		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Plan, Epoch: epoch,
 		TofuVersion: r.TerraformVersion, Speculative: r.PlanOnly,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return stageExecutedBy(ctx, tx, r, PlanStage, attempt)
 }

@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"time"
+
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
@@ -17,6 +19,7 @@ type applyView struct {
 	ResourceImports      int               `jsonapi:"attr,resource-imports"`
 	LogReadURL           string            `jsonapi:"attr,log-read-url"`
 	StatusTimestamps     map[string]string `jsonapi:"attr,status-timestamps"`
+	ClosedAt             *time.Time        `jsonapi:"attr,closed-at,iso8601"`
 	related              relations
 }
 
@@ -27,7 +30,8 @@ func (s *server) newApplyView(actor authz.Actor, d runs.Detail) *applyView {
 	p := project(factsOf(actor, d.Run))
 	view := &applyView{
 		ID: string(d.ApplyID), Status: p.apply, LogReadURL: s.logLink(applyLogLink, string(d.ApplyID)), StatusTimestamps: applyTimestamps(d, p),
-		related: relations{"run": ref{"runs", string(d.ID)}, "state-versions": stateVersionRefs(d)},
+		ClosedAt: applyClosedAt(d.Run),
+		related:  relations{"run": ref{"runs", string(d.ID)}, "state-versions": stateVersionRefs(d)},
 	}
 	if p.apply == "finished" {
 		view.ResourceAdditions, view.ResourceChanges = d.ResourceAdditions, d.ResourceChanges

@@ -9,8 +9,9 @@
 // authenticates itself by a token at the end of its path).
 // Invariants: a thing reads the same in the answer to create, read and list, for
 // one function draws it (client_test.go); every fault kind has a row
-// (errors_test.go); no durable status reaches a client but through status.go, save
-// in the attribute durable-status (status_test.go); every route but those marked
+// (errors_test.go); status, plan and apply of a client come from status.go alone, and
+// the attributes of our own from package runs (status_test.go, review_test.go); a
+// review shows what it names and nothing that leads to bytes (review_test.go); every route but those marked
 // open asks for a token (server_test.go); neither bodies nor tokens are logged
 // (server_test.go); the end of a phase, the run's status and the last byte of its
 // log show together, for each answer is drawn from one reading (runwalk_test.go).

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -31,6 +32,8 @@ import (
 type world struct {
 	*testing.T
 	deps     Deps
+	db       *postgres.DB
+	engine   func(build string) *runs.Service // another server's on the same database
 	url      string
 	store    *storetest.Memory
 	ann, bob string // tokens
@@ -49,10 +52,14 @@ func newWorld(t *testing.T) *world {
 	spaces := workspaces.New(db, who, objects)
 	states := state.New(db, objects)
 	attempts := dispatch.New(db, objects, links)
-	engine := runs.New(db, objects, spaces, states, attempts, runs.Defaults())
+	engine := func(build string) *runs.Service {
+		settings := runs.Defaults()
+		settings.Build = build
+		return runs.New(db, objects, spaces, states, attempts, settings)
+	}
 
 	server := httptest.NewUnstartedServer(nil)
-	w := &world{T: t, store: store, url: "http://" + server.Listener.Addr().String()}
+	w := &world{T: t, db: db, engine: engine, store: store, url: "http://" + server.Listener.Addr().String()}
 	w.deps = Deps{
 		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
 			if dispatch.IsToken(token) {
@@ -60,7 +67,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: engine, Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: engine("aaa"), Recovery: recovery.New(db, states), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

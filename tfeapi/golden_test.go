@@ -14,10 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -94,6 +96,25 @@ func goldenDocuments(t *testing.T) map[string]document {
 	}, true)
 	given := []runs.Variable{{Key: "v", Value: `"1"`, HCL: true}}
 
+	stage := runs.Stage{ID: "stg-1111111111111111", RunID: goldRun, Kind: runs.PlanStage, Status: runs.StageSucceeded, AttemptID: "att-1111111111111111", CreatedAt: at, StartedAt: &at, FinishedAt: &later}
+	waiting := runs.Stage{ID: "stg-2222222222222222", RunID: goldRun, Position: 1, Kind: runs.ApprovalStage, Status: runs.StagePending, CreatedAt: later}
+	two, none := 2, 0
+	attempt := dispatch.Attempt{
+		ID: "att-1111111111111111", RunID: goldRun, Phase: authz.Plan, Status: dispatch.Finished, Outcome: "finished", ExitCode: &two, FenceEpoch: &epoch, RunnerID: "agent-1111111111111111",
+		GroupID: "apool-1111111111111111", SandboxID: "sandbox", TofuVersion: "1.12.6", Manifest: []byte("m"), ManifestDigest: "cd", CreatedAt: at, AcceptedAt: &at, FinishedAt: &later,
+	}
+	receipt := runs.Receipt{
+		ID: "rcpt-1111111111111111", RunID: goldRun, StageID: stage.ID, AttemptID: attempt.ID, Kind: runs.PlanStage, Result: runs.StageSucceeded, ExitCode: &two, HasChanges: &changes,
+		ResourceAdditions: &two, ResourceChanges: &none, ResourceDestructions: &none, ResourceImports: &none, Digests: map[string]string{"plan": "ab"}, TofuVersion: "1.12.6", TofuDigest: "ef", StartedAt: at, FinishedAt: later,
+	}
+	review := runs.Review{
+		Detail: run, Policy: &runs.PolicyCheck{ID: "polchk-1111111111111111", DurableStatus: "passed", InputDigest: "ab", ResultDigest: "cd", CompletedAt: &later},
+		Approvals: []approvals.Entry{{ReviewerID: goldAnn, RequesterID: goldAnn, Decision: approvals.Approved, Source: approvals.Native, Comment: "c", DecidedAt: later}},
+		Resulting: runs.ResultingState{Status: runs.Recorded, Version: &version}, Stages: []runs.Stage{stage, waiting}, Attempts: []dispatch.Attempt{attempt}, Receipts: []runs.Receipt{receipt},
+	}
+	review.WorkflowDefinition, review.ApplicationBuildSHA = "run-lifecycle@abc", "def"
+	held := heldSummary(recovery.Report{HeldSince: later, Before: &version, Publication: 1})
+
 	return map[string]document{
 		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
@@ -105,6 +126,10 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"outputs":                {many: views(outputs), page: paging{1, 2}.of(2)},
 		"configuration-version":  {one: newConfigurationView(runs.Configuration{ID: "cv-1111111111111111", WorkspaceID: goldWS, Status: "errored", Error: "e", CreatedAt: at})},
 		"run":                    {one: newRunView(ann, run, given), included: []view{s.newPlanView(ann, run), s.newApplyView(ann, run)}},
+		"run-review":             {one: newReviewView(ann, review, held)},
+		"run-stages":             {many: []view{newStageView(stage), newStageView(waiting)}, page: paging{1, 20}.of(2)},
+		"run-attempts":           {many: []view{newAttemptView(attempt)}, page: paging{1, 20}.of(1)},
+		"run-receipts":           {many: []view{newReceiptView(receipt, nil)}, page: paging{1, 20}.of(1)},
 		"run-events":             {many: views(newRunEventViews(run)), page: paging{1, 20}.of(4)},
 		"organization-capacity":  {one: &capacityView{Organization: "acme", Pending: 1, Running: 2}},
 		"entitlement-set":        {one: &entitlementsView{ID: "acme", Operations: true, StateStorage: true}},

@@ -43,7 +43,16 @@ type runView struct {
 	ApprovalExpiresAt *time.Time `jsonapi:"attr,approval-expires-at,iso8601"`
 	RecoveredAt       *time.Time `jsonapi:"attr,recovered-at,iso8601"`
 	Fence             *runFence  `jsonapi:"attr,fence"`
-	related           relations
+
+	WorkflowInstanceID  string         `jsonapi:"attr,workflow-instance-id"`
+	WorkflowDefinition  string         `jsonapi:"attr,workflow-definition"`
+	ApplicationBuildSHA string         `jsonapi:"attr,application-build-sha"`
+	Operation           string         `jsonapi:"attr,operation"`
+	IntentStatus        string         `jsonapi:"attr,intent-status"`
+	DisplayLabel        string         `jsonapi:"attr,display-label"`
+	WaitingReason       *string        `jsonapi:"attr,waiting-reason"`
+	DurableHistory      []historyEntry `jsonapi:"attr,durable-history"`
+	related             relations
 }
 
 type runActions struct {
@@ -91,7 +100,10 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		TerraformVersion: r.TerraformVersion,
 		Variables:        make([]runVariable, 0, len(variables)),
 		DurableStatus:    string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
-		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt,
+		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt, Fence: newRunFence(r),
+		WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
+		Operation: string(runs.OperationOf(r)), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitsFor()),
+		DurableHistory: durableHistory(d),
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},
 			"configuration-version": ref{"configuration-versions", string(r.ConfigurationVersionID)}, "created-by": ref{"users", string(r.CreatedBy)},
@@ -101,10 +113,14 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 	for _, v := range variables {
 		view.Variables = append(view.Variables, runVariable{Key: v.Key, Value: v.Value})
 	}
-	if r.FenceEpoch != nil {
-		view.Fence = &runFence{Epoch: *r.FenceEpoch, Released: r.FenceReleasedAt != nil}
-	}
 	return view
+}
+
+func newRunFence(r runs.Run) *runFence {
+	if r.FenceEpoch == nil {
+		return nil
+	}
+	return &runFence{Epoch: *r.FenceEpoch, Released: r.FenceReleasedAt != nil}
 }
 
 // list is a slice that is never null on the wire.

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -33,6 +34,7 @@ type Deps struct {
 	Workspaces   *workspaces.Service
 	State        *state.Service
 	Runs         *runs.Service
+	Recovery     *recovery.Service
 	Links        *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.

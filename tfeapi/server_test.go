@@ -32,7 +32,7 @@ func bare(t *testing.T, ready error) (http.Handler, *bytes.Buffer) {
 			return authz.Actor{Kind: authz.UserActor, User: "user-1"}, nil
 		},
 		Links:   testLinks(t),
-		Ready: func(context.Context) error { return ready },
+		Ready:   func(context.Context) error { return ready },
 		Address: "https://h:8443/",
 		Log:     slog.New(slog.NewJSONHandler(&log, nil)),
 	}), &log

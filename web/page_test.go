@@ -68,7 +68,7 @@ func TestWhatAPageShowsIsEscaped(t *testing.T) {
 	s := newSite(t)
 	path := s.run()
 	s.exec(`update runs set status_message = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'`)
-	s.exec(`update run_history set reason = '</td><script>alert(3)</script>'`)
+	s.exec(`set local session_replication_role = replica; update run_history set reason = '</td><script>alert(3)</script>'`)
 	shown := s.browser().do("GET", path, nil, s.token(s.ann.ID))
 	require.Equal(t, http.StatusOK, shown.status)
 	assert.Contains(t, shown.text, "&lt;script&gt;alert(1)&lt;/script&gt;")
@@ -89,6 +89,24 @@ func TestNobodyPutsWordsIntoThePage(t *testing.T) {
 			assert.NotContains(t, page.text, name)
 		}
 	}
+}
+
+// TestAPageSaysWhetherAnythingWasApplied holds UI-05.
+func TestAPageSaysWhetherAnythingWasApplied(t *testing.T) {
+	s := newSite(t)
+	path := s.run()
+	label := func(want, never string) {
+		t.Helper()
+		shown := s.browser().do("GET", path, nil, s.token(s.ann.ID))
+		require.Equal(t, http.StatusOK, shown.status)
+		assert.Contains(t, shown.text, want)
+		assert.NotContains(t, shown.text, never)
+	}
+	label("Waiting to plan", "Plan completed")
+	s.exec("set local session_replication_role = replica; update runs set durable_status = 'succeeded'") // the walk there is tested in package runs
+	label("Plan completed", "Applied")
+	s.exec("update attempts set phase = 'apply'")
+	label("Applied", "Plan completed")
 }
 
 func TestAHeldWorkspaceIsExplained(t *testing.T) {

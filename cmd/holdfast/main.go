@@ -10,8 +10,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is set by the build.
-var version = "dev"
+// version and commit are set by the build.
+var version, commit = "dev", ""
+
+// build names the code of this program: its commit where the build said it.
+func build() string {
+	if commit == "" {
+		return version
+	}
+	return commit
+}
 
 // cli is the command line. Each command is a struct with a Run method.
 type cli struct {

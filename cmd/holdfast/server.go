@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -68,6 +69,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.dispatch = dispatch.New(db, s.objects, links)
+	limits.Runs.Build = build()
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	return s, nil
 }
@@ -151,7 +153,7 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	}
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs,
+		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Recovery: recovery.New(s.db, s.state),
 		Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{

@@ -40,13 +40,13 @@ var TheBans = []Ban{
 	},
 	{
 		Package: "net/http",
-		In:      []string{"tfeapi", "runnerapi", "web", "metrics", "runner", "cmd", "internal/devstack", "benchmarks"},
+		In:      []string{"tfeapi", "runnerapi", "web", "metrics", "runner", "cmd", "internal/devstack", "benchmarks", "tests"},
 		Why:     "rules that know HTTP cannot be called from anything else",
 	},
 	{
 		Package:   "os",
 		Functions: []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"},
-		In:        []string{"config", "cmd", "runner", "internal/devstack", "internal/testdb", "internal/failpoint", "benchmarks"},
+		In:        []string{"config", "cmd", "runner", "internal/devstack", "internal/testdb", "internal/failpoint", "benchmarks", "tests"},
 		Why:       "what configures a server is listed in one place, docs/configuration.md",
 	},
 	{
