@@ -117,15 +117,129 @@ delete from sign_in_attempts
  where subject in (select subject from sign_in_attempts where since < clock_timestamp() - interval '15 minutes'
                     order by since limit 20 for update skip locked);
 
+-- fragment: RunnerIsThere
+-- Heard of within two of the longest polls, or at work.
+(r.last_seen_at > clock_timestamp() - interval '2 minutes' or exists (select from attempts a where a.runner_id = r.id and a.status in ('assigned', 'running')))
+
+-- fragment: PoolAllows
+(g.organization_scoped
+ or exists (select from runner_group_workspaces a where a.group_id = g.id and a.workspace_id = w.id and a.allowed)
+ or exists (select from runner_group_projects a where a.group_id = g.id and a.project_id = w.project_id))
+and not exists (select from runner_group_workspaces a where a.group_id = g.id and a.workspace_id = w.id and not a.allowed)
+
+-- fragment: RunnerGroupColumns
+g.id, coalesce(g.organization_id, '') as organization, g.name, g.organization_scoped, g.takes_remote, g.launcher, g.labels,
+       g.draining_since is not null as draining, g.created_at
+
+-- fragment: LivingRunnerGroups
+runner_groups g left join organizations o on o.id = g.organization_id
+ where g.deleted_at is null and (g.organization_id is null or o.deleted_at is null)
+
 -- name: RunnerGroupByHash
-select g.id, coalesce(g.organization_id, '') as organization, g.name
-  from runner_groups g
-  left join organizations o on o.id = g.organization_id
- where g.token_hash = @hash and (g.organization_id is null or o.deleted_at is null);
+select {RunnerGroupColumns}, t.id as token
+  from runner_tokens t, {LivingRunnerGroups} and g.id = t.group_id and t.hash = @hash and t.revoked_at is null;
 
 -- name: RunnerGroupInsert
-insert into runner_groups (id, organization_id, name, token_hash)
-values (@id, nullif(@organization_id::text, ''), @name, @hash);
+insert into runner_groups (id, organization_id, name, organization_scoped, takes_remote, launcher, labels)
+values (@id, nullif(@organization_id::text, ''), @name, coalesce(@organization_scoped::boolean, true), coalesce(@takes_remote::boolean, false),
+        coalesce(@launcher::text, 'local'), coalesce(@labels::text[], '{}'));
+
+-- name: RunnerGroupUpdate
+-- Only what is given changes.
+update runner_groups
+   set name = coalesce(@name::text, name),
+       organization_scoped = coalesce(@organization_scoped::boolean, organization_scoped),
+       takes_remote = coalesce(@takes_remote::boolean, takes_remote),
+       launcher = coalesce(@launcher::text, launcher),
+       labels = coalesce(@labels::text[], labels)
+ where id = @id and deleted_at is null;
+
+-- name: RunnerGroupDrain
+update runner_groups
+   set draining_since = case when @draining::boolean then coalesce(draining_since, clock_timestamp()) end
+ where id = @id and deleted_at is null;
+
+-- name: RunnerGroupDelete
+-- Its tokens count no more with it.
+update runner_groups set deleted_at = clock_timestamp(), token_hash = null where id = @id and deleted_at is null;
+
+-- name: RunnerGroupUsers
+-- The workspaces whose runs would wait for it for ever.
+select id from workspaces where agent_pool_id = @id and execution_mode = 'agent' and deleted_at is null order by id;
+
+-- name: RunnerGroupWorkspacesClear
+delete from runner_group_workspaces where group_id = @id and allowed = @allowed;
+
+-- name: RunnerGroupWorkspacesSet
+-- A workspace that does not live, or is another organization's, is left out, and the count shows it.
+insert into runner_group_workspaces (group_id, organization_id, workspace_id, allowed)
+select @id, w.organization_id, w.id, @allowed
+  from workspaces w where w.id = any (@ids::text[]) and w.organization_id = @organization_id and w.deleted_at is null;
+
+-- name: RunnerGroupProjectsClear
+delete from runner_group_projects where group_id = @id;
+
+-- name: RunnerGroupProjectsSet
+insert into runner_group_projects (group_id, organization_id, project_id)
+select @id, p.organization_id, p.id from projects p where p.id = any (@ids::text[]) and p.organization_id = @organization_id;
+
+-- fragment: PoolColumns
+{RunnerGroupColumns}, '' as token, coalesce(o.name, '') as organization_name,
+       (select count(*) from runners r where r.group_id = g.id and {RunnerIsThere}) as agent_count,
+       array(select w.id from workspaces w where w.agent_pool_id = g.id and w.execution_mode = 'agent' and w.deleted_at is null order by w.id) as workspaces,
+       array(select a.workspace_id from runner_group_workspaces a join workspaces w on w.id = a.workspace_id and w.deleted_at is null
+              where a.group_id = g.id and a.allowed order by a.workspace_id) as allowed_workspaces,
+       array(select a.workspace_id from runner_group_workspaces a join workspaces w on w.id = a.workspace_id and w.deleted_at is null
+              where a.group_id = g.id and not a.allowed order by a.workspace_id) as excluded_workspaces,
+       array(select a.project_id from runner_group_projects a where a.group_id = g.id order by a.project_id) as allowed_projects
+
+-- name: PoolByID
+select {PoolColumns} from {LivingRunnerGroups} and g.id = @id;
+
+-- fragment: SelectedPools
+{LivingRunnerGroups} and g.organization_id = @organization_id
+   and position(lower(@search::text) in lower(g.name)) > 0
+   and (@workspace::text = '' or exists (select from workspaces w where w.organization_id = g.organization_id and w.name = @workspace and w.deleted_at is null and {PoolAllows}))
+   and (@project::text = '' or g.organization_scoped
+        or exists (select from runner_group_projects a join projects p on p.id = a.project_id where a.group_id = g.id and p.name = @project))
+
+-- name: Pools
+select {PoolColumns} from {SelectedPools}
+ order by case @sort::text when 'name' then g.name end collate "C", case @sort when '-name' then g.name end collate "C" desc,
+          case @sort when '-created-at' then g.created_at end desc, g.created_at, g.id
+ limit @limit offset @offset;
+
+-- name: PoolsCount
+select count(*) from {SelectedPools};
+
+-- name: PoolAllows
+-- Whether a workspace may use a pool of its organization; the lock keeps the pool from being deleted meanwhile.
+select {PoolAllows}
+  from workspaces w, {LivingRunnerGroups} and g.organization_id = w.organization_id and g.id = @id and w.id = @workspace_id for share of g;
+
+-- name: AgentTokenInsert
+insert into runner_tokens (id, group_id, hash, description, created_by) values (@id, @group_id, @hash, @description, nullif(@created_by::text, ''));
+
+-- fragment: AgentTokens
+select t.id, t.group_id as "group", coalesce(g.organization_id, '') as organization, t.description, coalesce(t.created_by, '') as created_by, t.created_at, t.last_used_at
+  from runner_tokens t, {LivingRunnerGroups} and g.id = t.group_id and t.revoked_at is null
+
+-- name: AgentTokenByID
+{AgentTokens} and t.id = @id;
+
+-- name: AgentTokensOf
+{AgentTokens} and g.id = @group_id
+ order by t.created_at, t.id limit @limit offset @offset;
+
+-- name: AgentTokensCount
+select count(*) from runner_tokens where group_id = @group_id and revoked_at is null;
+
+-- name: AgentTokenRevoke
+update runner_tokens set revoked_at = clock_timestamp() where id = @id and revoked_at is null returning hash;
+
+-- name: AgentTokenForget
+-- The server of before looks here.
+update runner_groups set token_hash = null where token_hash = @hash;
 
 -- name: UserInsert
 insert into users (id, username, email, site_admin)

@@ -46,6 +46,8 @@ insert into policy_checks (id, run_id, durable_status) values ('polchk-a', 'run-
 insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
 values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
 insert into runners (id, group_id, name) values ('agent-1', 'apool-1', 'r');
+insert into runner_groups (id, organization_id, name) values ('apool-a', 'org-a', 'pool'), ('apool-b', 'org-b', 'pool');
+insert into runner_tokens (id, group_id, hash) values ('at-r', 'apool-1', decode(repeat('ee', 32), 'hex'));
 insert into tags (id, organization_id, name) values ('tag-1', 'org-a', 't');
 insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-1', 'org-a', 'ws-a', 'k');
 insert into sessions (hash, user_id) values (decode(repeat('cc', 32), 'hex'), 'user-1');
@@ -168,6 +170,14 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 		values ('run-a', 'user-1', 'user-1', 'rejected', 'native', '', '', '', '')`},
 
 	// runners and attempts
+	{"23514", "runner_groups_launcher", "update runner_groups set launcher = 'ssh'"},
+	{"23505", "runner_groups_name", "insert into runner_groups (id, organization_id, name) values ('apool-2', 'org-a', 'pool')"},
+	{"23505", "runner_tokens_hash", "insert into runner_tokens (id, group_id, hash) values ('at-r2', 'apool-1', decode(repeat('ee', 32), 'hex'))"},
+	{"23514", "runner_tokens_hash_size", "update runner_tokens set hash = 'the token itself'"},
+	{"23503", "workspaces_organization_id_agent_pool_id_fkey", "update workspaces set agent_pool_id = 'apool-b' where id = 'ws-a'"},
+	{"23503", "runner_group_workspaces_organization_id_workspace_id_fkey", "insert into runner_group_workspaces (group_id, organization_id, workspace_id, allowed) values ('apool-a', 'org-a', 'ws-b', true)"},
+	{"23503", "runner_group_projects_organization_id_project_id_fkey", "insert into runner_group_projects (group_id, organization_id, project_id) values ('apool-a', 'org-a', 'prj-b')"},
+	{"23503", "attempts_organization_id_pool_id_fkey", "update attempts set pool_id = 'apool-b'"},
 	{"23514", "runners_status", "update runners set status = 'busy'"},
 	{"23514", "attempts_phase", "update attempts set phase = 'destroy'"},
 	{"23514", "attempts_status", "update attempts set status = 'done'"},

@@ -26,7 +26,8 @@ type Queries map[string]string
 //
 //	-- fragment: RunColumns
 //
-// is no statement: its text stands in for {RunColumns} in the statements after it.
+// is no statement: its text stands in for {RunColumns} in the statements and fragments
+// after it.
 // A broken or repeated name is a programming error and panics at start.
 func ParseQueries(sql string) Queries {
 	queries, fragments := Queries{}, []string{}
@@ -41,11 +42,12 @@ func ParseQueries(sql string) Queries {
 		if body == "" || queries[name] != "" {
 			panic(fmt.Sprintf("queries.sql: block %q is empty or repeated", name))
 		}
+		whole := strings.NewReplacer(fragments...).Replace(body)
 		if kind == "fragment" {
-			fragments = append(fragments, "{"+name+"}", body)
+			fragments = append(fragments, "{"+name+"}", whole)
 			continue
 		}
-		queries[name] = "-- " + name + "\n" + strings.NewReplacer(fragments...).Replace(body)
+		queries[name] = "-- " + name + "\n" + whole
 	}
 	return queries
 }
