@@ -111,15 +111,17 @@ func DeletePool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.R
 	return recordPool(ctx, tx, actor, p.Organization, id, "runner-group.deleted", map[string]any{"name": p.Name})
 }
 
+// NoSuchPool is the answer for an agent pool that the organization does not have.
+func NoSuchPool() error { return Invalid("agent-pool-id", "The provided agent pool does not exist") }
+
 // CheckPool refuses a pool that a workspace may not use: an unknown one, or one whose
 // scope leaves the workspace out, is Invalid. The pool cannot be deleted until the
 // caller's transaction ends.
 func CheckPool(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids.RunnerGroup) error {
-	missing := Invalid("agent-pool-id", "The provided agent pool does not exist")
 	allows, err := postgres.Value[bool](ctx, tx, queries.Get("PoolAllows"), postgres.Args{"id": id, "workspace_id": workspace})
 	switch {
 	case postgres.NoRow(err):
-		return missing
+		return NoSuchPool()
 	case err != nil:
 		return err
 	case !allows:

@@ -100,18 +100,19 @@ type NewAttempt struct {
 	Speculative  bool
 }
 
-// Create makes a pending attempt and wakes the waiting runners at commit.
+// Create makes a pending attempt for the runners that the workspace's settings ask for
+// now, and wakes waiting ones at commit.
 func Create(ctx context.Context, tx postgres.Tx, n NewAttempt) (ids.Attempt, error) {
 	id := ids.New[ids.Attempt]()
-	_, err := postgres.Exec(ctx, tx, Queries.Get("Create"), postgres.Args{
+	made, err := postgres.Exec(ctx, tx, Queries.Get("Create"), postgres.Args{
 		"id": id, "organization_id": n.Organization, "workspace_id": n.Workspace, "run_id": n.Run, "phase": string(n.Phase),
 		"fence_epoch": n.Epoch, "tofu_version": n.TofuVersion, "speculative": n.Speculative,
 	})
+	if err == nil && made != 1 {
+		err = fault.Missing("workspace", string(n.Workspace))
+	}
 	if err != nil {
 		return "", fmt.Errorf("create the attempt: %w", err)
-	}
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("Notify"), postgres.Args{"organization_id": n.Organization}); err != nil {
-		return "", fmt.Errorf("wake the runners: %w", err)
 	}
 	return id, nil
 }
@@ -145,93 +146,6 @@ func one(ctx context.Context, tx postgres.Tx, query string, args postgres.Args, 
 		return Attempt{}, fmt.Errorf("read the attempt: %w", err)
 	}
 	return a, nil
-}
-
-// RunnerHello is what a runner says of itself when it polls. ID is empty at its first poll.
-type RunnerHello struct {
-	ID           ids.Runner
-	Name         string
-	TofuVersions []string
-}
-
-// See records a polling runner and its versions, and names a new one.
-func See(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r RunnerHello) (ids.Runner, error) {
-	id := r.ID
-	if id == "" {
-		id = ids.New[ids.Runner]()
-	}
-	id, err := postgres.Value[ids.Runner](ctx, tx, Queries.Get("SeeRunner"), postgres.Args{"id": id, "group_id": group.ID, "name": r.Name})
-	if postgres.NoRow(err) {
-		return "", fault.Missing("runner", string(r.ID)) // it belongs to another group
-	}
-	if err != nil {
-		return "", fmt.Errorf("record the runner: %w", err)
-	}
-	for _, v := range r.TofuVersions {
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("SeeVersion"), postgres.Args{"group_id": group.ID, "version": v}); err != nil {
-			return "", fmt.Errorf("record the runner's versions: %w", err)
-		}
-	}
-	return id, nil
-}
-
-// Versions lists the exact OpenTofu versions that runners of an organization have.
-func Versions(ctx context.Context, tx postgres.Tx, organization ids.Organization) ([]string, error) {
-	return postgres.Values[string](ctx, tx, Queries.Get("Versions"), postgres.Args{"organization_id": organization})
-}
-
-// Claim assigns the oldest fitting attempt to the runner (RP-02…RP-06); found is
-// false when there is none. The run does not change.
-func Claim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner, versions []string, expiry time.Duration) (a Attempt, found bool, err error) {
-	id, err := postgres.Value[ids.Attempt](ctx, tx, Queries.Get("Claim"), postgres.Args{
-		"runner_id": runner, "group_id": group.ID, "organization_id": group.Organization, "versions": versions, "expiry_seconds": expiry.Seconds(),
-	})
-	if postgres.NoRow(err) {
-		return Attempt{}, false, nil
-	}
-	if err != nil {
-		return Attempt{}, false, fmt.Errorf("claim an attempt: %w", err)
-	}
-	a, err = Get(ctx, tx, id)
-	return a, err == nil, err
-}
-
-// Offered gives the attempt that is assigned to the runner and not accepted yet, so
-// that a poll whose answer was lost is answered alike; found is false when there is
-// none.
-func Offered(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) (a Attempt, found bool, err error) {
-	a, err = one(ctx, tx, "Offered", postgres.Args{"runner_id": runner, "group_id": group.ID}, string(runner))
-	if fault.Is(err, fault.NotFound) {
-		return Attempt{}, false, nil
-	}
-	return a, err == nil, err
-}
-
-// Ready marks the runner ready to accept (RP-07).
-func Ready(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
-	n, err := postgres.Exec(ctx, tx, Queries.Get("Ready"), postgres.Args{"id": runner, "group_id": group.ID})
-	if err == nil && n == 0 {
-		return fault.Missing("runner", string(runner))
-	}
-	return err
-}
-
-// Deregister removes the runner's record; one that is gone already is fine (RP-13).
-// An attempt it was offered and says by this that it never began goes back to the
-// others.
-func Deregister(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner) error {
-	args := postgres.Args{"id": runner, "group_id": group.ID}
-	returned, err := postgres.Values[ids.Organization](ctx, tx, Queries.Get("GiveBack"), args)
-	if err != nil {
-		return fmt.Errorf("give back what the runner was offered: %w", err)
-	}
-	for _, organization := range returned {
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("Notify"), postgres.Args{"organization_id": organization}); err != nil {
-			return err
-		}
-	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("Deregister"), args)
-	return err
 }
 
 // Acceptance is what a runner says when it accepts an attempt.

@@ -137,7 +137,7 @@ func (w world) create(phase authz.Phase, more func(n *dispatch.NewAttempt)) (id 
 func (w world) claim() (a dispatch.Attempt, found bool) {
 	w.Helper()
 	w.do(func(tx postgres.Tx) (err error) {
-		a, found, err = dispatch.Claim(ctx, tx, w.group, w.runner, []string{tofu, "1.9.0"}, time.Minute)
+		a, found, err = dispatch.Claim(ctx, tx, w.group, dispatch.RunnerHello{ID: w.runner, TofuVersions: []string{tofu, "1.9.0"}}, time.Minute)
 		return err
 	})
 	return a, found
@@ -226,7 +226,7 @@ func TestConcurrentClaimsShareNothing(t *testing.T) {
 		go func() {
 			var id ids.Attempt
 			assert.NoError(t, w.tx(func(tx postgres.Tx) error {
-				a, _, err := dispatch.Claim(ctx, tx, w.group, w.runner, []string{tofu}, time.Minute)
+				a, _, err := dispatch.Claim(ctx, tx, w.group, dispatch.RunnerHello{ID: w.runner, TofuVersions: []string{tofu}}, time.Minute)
 				id = a.ID
 				return err
 			}))

@@ -4,41 +4,147 @@ a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.fence_ep
     a.apply_started_at, a.tofu_version, coalesce(a.state_confirmed_id, '') as state_confirmed_id, a.exit_code, a.outcome, a.done_digest, a.log_size,
     coalesce(a.log_object_id, '') as log_object_id, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
 
--- name: Create
-insert into attempts (id, organization_id, workspace_id, run_id, phase, fence_epoch, tofu_version, speculative)
-values (@id, @organization_id, @workspace_id, @run_id, @phase, @fence_epoch, @tofu_version, @speculative);
+-- fragment: Demand
+json_build_object('organization', made.organization_id, 'pool', coalesce(made.pool_id, ''), 'version', made.tofu_version, 'selector', made.selector)
 
--- name: Notify
-select pg_notify('holdfast_attempts', @organization_id::text);
+-- fragment: ScopeAllows
+-- Whether the workspace w is within the scope of the group g.
+(g.organization_scoped
+ or exists (select from runner_group_workspaces s where s.group_id = g.id and s.workspace_id = w.id and s.allowed)
+ or exists (select from runner_group_projects s where s.group_id = g.id and s.project_id = w.project_id))
+and not exists (select from runner_group_workspaces s where s.group_id = g.id and s.workspace_id = w.id and not s.allowed)
+
+-- fragment: Fits
+-- Subqueries that the planner cannot turn into joins: the index gives the order, and a few rows are enough.
+and a.tofu_version = any (@versions::text[]) and a.selector <@ @labels::text[]
+                and (@everywhere::boolean
+                     or ((@scoped::boolean
+                          or (select count(*) from runner_group_workspaces s where s.group_id = @group_id and s.workspace_id = a.workspace_id and s.allowed) > 0
+                          or (select count(*) from runner_group_projects s, workspaces w where s.group_id = @group_id and w.id = a.workspace_id and w.project_id = s.project_id) > 0)
+                         and (select count(*) from runner_group_workspaces s where s.group_id = @group_id and s.workspace_id = a.workspace_id and not s.allowed) = 0))
+
+-- name: Create
+-- Who may execute it is settled here, from the workspace as it is now. The notification tells the servers whom to wake.
+with made as (
+    insert into attempts (id, organization_id, workspace_id, run_id, phase, fence_epoch, tofu_version, speculative, pool_id, selector)
+    select @id, @organization_id, w.id, @run_id, @phase, @fence_epoch, @tofu_version, @speculative,
+           case when w.execution_mode = 'agent' then w.agent_pool_id end, w.runner_selector
+      from workspaces w where w.id = @workspace_id
+    returning organization_id, pool_id, tofu_version, selector)
+select pg_notify('holdfast_attempts', {Demand}::text) from made;
+
+-- name: NotifyDemand
+select pg_notify('holdfast_attempts', {Demand}::text) from attempts made where made.id = any (@ids::text[]);
+
+-- name: NotifyLook
+-- Whoever waits should look again: work that did not fit may fit now.
+select pg_notify('holdfast_attempts', '');
+
+-- name: NotifyDrain
+select pg_notify('holdfast_attempts', json_build_object('drain', @runner_id::text)::text);
+
+-- name: Waiting
+-- What the pending attempts ask for, each kind once.
+select distinct organization_id as organization, coalesce(pool_id, '') as pool, tofu_version, selector from attempts where status = 'pending';
 
 -- name: NotifyLog
 select pg_notify('holdfast_logs', @run_id::text);
 
 -- name: SeeRunner
-insert into runners (id, group_id, name) values (@id, @group_id, @name)
-on conflict (id) do update set last_seen_at = clock_timestamp(), name = excluded.name
+insert into runners (id, group_id, name, token_id, labels, tofu_versions, ip_address)
+values (@id, @group_id, @name, nullif(@token_id::text, ''), @labels, @versions, @ip_address)
+on conflict (id) do update
+   set last_seen_at = clock_timestamp(), name = excluded.name, token_id = excluded.token_id, labels = excluded.labels,
+       tofu_versions = excluded.tofu_versions, ip_address = excluded.ip_address
  where runners.group_id = @group_id
 returning id;
 
--- name: SeeVersion
-insert into runner_group_versions (group_id, version) values (@group_id, @version) on conflict do nothing;
+-- name: SeeVersions
+insert into runner_group_versions (group_id, version)
+select @group_id, v from unnest(@versions::text[]) as v where not exists (select from runner_group_versions where group_id = @group_id and version = v)
+on conflict do nothing;
+
+-- name: SeeToken
+-- To the minute: a poll is no reason for a write.
+update runner_tokens set last_used_at = clock_timestamp()
+ where id = @token_id and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute');
+
+-- name: ForgetRunners
+-- Those that ended without a word a day ago.
+delete from runners r where r.group_id = @group_id and r.last_seen_at < clock_timestamp() - interval '1 day'
+   and not exists (select from attempts a where a.runner_id = r.id and a.status in ('assigned', 'running'));
+
+-- name: MustEnd
+select exists (select from runners where id = @id and draining_since is not null);
 
 -- name: Versions
--- All versions that some group serving the organization can execute.
+-- All versions that some group taking remote runs of the organization can execute.
 select distinct v.version from runner_group_versions v join runner_groups g on g.id = v.group_id
- where g.organization_id is null or g.organization_id = @organization_id;
+ where g.deleted_at is null and g.takes_remote and (g.organization_id is null or g.organization_id = @organization_id);
+
+-- name: VersionsFor
+-- All versions that runners can execute who may take the attempts of a workspace.
+select distinct v.version
+  from workspaces w, runner_group_versions v
+  join runner_groups g on g.id = v.group_id
+ where w.id = @workspace_id and g.deleted_at is null
+   and case when w.execution_mode = 'agent' then g.id = w.agent_pool_id else g.takes_remote and (g.organization_id is null or g.organization_id = w.organization_id) end
+   and {ScopeAllows}
+   and (w.runner_selector <@ g.labels
+        or exists (select from runners r where r.group_id = g.id and v.version = any (r.tofu_versions) and w.runner_selector <@ (g.labels || r.labels)));
+
+-- name: Standing
+-- What decides what a runner may be offered, as it is now; no row when it may be offered nothing.
+select coalesce(g.organization_id, '') as organization, g.takes_remote, g.labels, g.organization_scoped as scoped,
+       g.organization_scoped and not exists (select from runner_group_workspaces s where s.group_id = g.id and not s.allowed) as everywhere
+  from runner_groups g
+ where g.id = @group_id and g.deleted_at is null and g.draining_since is null
+   and not exists (select from runners r where r.id = @runner_id and r.draining_since is not null);
 
 -- name: Claim
--- The oldest pending attempt that the group may execute: applies first, speculative plans last.
-update attempts
-   set status = 'assigned', runner_id = @runner_id, group_id = @group_id,
-       assignment_expires_at = clock_timestamp() + make_interval(secs => @expiry_seconds::double precision)
- where status = 'pending' and id = (
-       select a.id from attempts a
-        where a.status = 'pending' and (@organization_id::text = '' or a.organization_id = @organization_id) and a.tofu_version = any (@versions::text[])
-        order by (a.phase = 'apply') desc, a.speculative, a.created_at, a.id
-        limit 1 for update skip locked)
-returning id;
+-- The turn goes round the organizations that have fitting work: first to applies, wherever they are, else to the organization
+-- whose last turn is longest ago. Within one it is apply, plan, speculative plan, the oldest first. Each organization brings a
+-- few candidates, so that claims at the same moment pass over each other's without waiting. contended: there was work, and
+-- others had it locked.
+with recursive organizations (id) as (
+    (select organization_id from attempts where status = 'pending' and pool_id is null and @takes_remote::boolean and @organization::text = '' order by organization_id limit 1)
+    union all
+    select (select a.organization_id from attempts a where a.status = 'pending' and a.pool_id is null and a.organization_id > o.id order by a.organization_id limit 1)
+      from organizations o where o.id is not null
+), open_to as materialized (
+    select o.id, coalesce((select t.claim_seq from attempts t where t.organization_id = o.id and t.claim_seq is not null order by t.claim_seq desc limit 1), 0) as last_turn
+      from (select id from organizations where id is not null union all select @organization where @takes_remote and @organization <> '') o
+), candidates as materialized (
+    select c.*, o.last_turn from open_to o cross join lateral (
+           select a.id, a.organization_id, a.phase, a.speculative, a.created_at from attempts a
+            where a.status = 'pending' and a.pool_id is null and a.organization_id = o.id
+                {Fits}
+            order by a.phase <> 'apply', a.speculative, a.created_at, a.id limit (select greatest(4, 64 / greatest(count(*), 1)) from open_to)) c
+    union all
+    (select a.id, a.organization_id, a.phase, a.speculative, a.created_at, 0 from attempts a
+      where a.status = 'pending' and a.pool_id = @group_id
+                {Fits}
+      order by a.phase <> 'apply', a.speculative, a.created_at, a.id limit 64)
+), ranked as (
+    select c.*, row_number() over (partition by c.organization_id order by c.phase <> 'apply', c.speculative, c.created_at, c.id) as place from candidates c
+), taken as (
+    update attempts a
+       set status = 'assigned', runner_id = @runner_id, group_id = @group_id, claim_seq = nextval('attempt_claims'),
+           assignment_expires_at = clock_timestamp() + make_interval(secs => @expiry_seconds::double precision)
+     where a.status = 'pending' and a.id = (
+           select p.id from attempts p join ranked r on r.id = p.id
+            where p.status = 'pending'
+            order by r.phase <> 'apply', r.place, r.last_turn, r.created_at, r.id
+            limit 1 for update of p skip locked)
+    returning a.id)
+select coalesce((select id from taken), '') as id, exists (select from candidates) as contended;
+
+-- name: StillOpen
+-- Whether the group may be offered something: asked after a claim, so that nothing is given to a token that was revoked meanwhile.
+select g.draining_since is null and r.draining_since is null
+  from runner_tokens t join runner_groups g on g.id = t.group_id join runners r on r.group_id = g.id
+ where t.id = @token_id and t.revoked_at is null and g.id = @group_id and g.deleted_at is null and r.id = @runner_id
+   for share of t, g;
 
 -- name: Get
 select {AttemptColumns}
@@ -57,10 +163,38 @@ select {AttemptColumns}
   from attempts a where a.runner_id = @runner_id and a.group_id = @group_id and a.status = 'assigned' and a.assignment_expires_at > clock_timestamp()
  order by a.created_at, a.id limit 1;
 
--- name: GiveBack
+-- name: Unclaim
 update attempts set status = 'pending', runner_id = null, group_id = null, assignment_expires_at = null
- where runner_id = @id and group_id = @group_id and status = 'assigned'
-returning organization_id;
+ where id = @id and status = 'assigned' and runner_id = @runner_id;
+
+-- name: GiveBack
+-- What runners were offered and never accepted: of one runner, of those who came with a token, or of a whole group.
+update attempts set status = 'pending', runner_id = null, group_id = null, assignment_expires_at = null
+ where status = 'assigned' and (runner_id = @runner_id or runner_id in (select id from runners where token_id = @token_id) or group_id = @whole_group_id)
+returning id;
+
+-- name: DrainRunner
+update runners set draining_since = coalesce(draining_since, clock_timestamp()) where id = @id;
+
+-- fragment: Agents
+select r.id, r.name, r.group_id as "group", coalesce(g.organization_id, '') as organization, r.ip_address, r.last_seen_at, r.created_at, r.draining_since is not null as draining,
+    g.labels || r.labels as labels, r.tofu_versions,
+    case when exists (select from attempts a where a.runner_id = r.id and a.status in ('assigned', 'running')) then 'busy'
+         when r.last_seen_at > clock_timestamp() - interval '2 minutes' then 'idle' else 'unknown' end as status
+  from runners r join runner_groups g on g.id = r.group_id and g.deleted_at is null
+
+-- name: AgentByID
+{Agents} where r.id = @id;
+
+-- fragment: SelectedAgents
+where r.group_id = @group_id and (@since::timestamptz is null or r.last_seen_at >= @since)
+
+-- name: AgentsOf
+{Agents} {SelectedAgents}
+ order by case when @newest_first::boolean then r.created_at end desc, r.created_at, r.id limit @limit offset @offset;
+
+-- name: AgentsCount
+select count(*) from runners r {SelectedAgents};
 
 -- name: AssignmentOpen
 select assignment_expires_at > clock_timestamp() from attempts where id = @id;

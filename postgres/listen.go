@@ -18,6 +18,7 @@ type Listener struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
 	waiters map[topic]map[chan struct{}]bool
+	readers map[string][]func(payload string)
 }
 
 // topic is a channel and, when a waiter wants only those, one payload of it.
@@ -26,7 +27,7 @@ type topic struct{ channel, payload string }
 // Listen starts listening on the channels until ctx ends. A lost connection is
 // made again, and every waiter is woken once then.
 func Listen(ctx context.Context, db *DB, channels ...string) *Listener {
-	l := &Listener{pool: db.pool, waiters: map[topic]map[chan struct{}]bool{}}
+	l := &Listener{pool: db.pool, waiters: map[topic]map[chan struct{}]bool{}, readers: map[string][]func(string){}}
 	go l.run(ctx, channels)
 	return l
 }
@@ -48,6 +49,24 @@ func (l *Listener) Wait(channel, payload string) (wake <-chan struct{}, cancel f
 		if delete(l.waiters[on], ch); len(l.waiters[on]) == 0 {
 			delete(l.waiters, on)
 		}
+	}
+}
+
+// Read calls read with the payload of each notification of a channel, in order and one
+// at a time, for as long as the Listener lives; with "" when some may have been lost.
+// read must not wait for anything.
+func (l *Listener) Read(channel string, read func(payload string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readers[channel] = append(l.readers[channel], read)
+}
+
+func (l *Listener) tell(channel, payload string) {
+	l.mu.Lock()
+	readers := l.readers[channel]
+	l.mu.Unlock()
+	for _, read := range readers {
+		read(payload)
 	}
 }
 
@@ -81,6 +100,7 @@ func (l *Listener) listenOnce(ctx context.Context, channels []string) error {
 		if err != nil {
 			return err
 		}
+		l.tell(n.Channel, n.Payload)
 		l.wake(topic{n.Channel, ""})
 		if n.Payload != "" {
 			l.wake(topic{n.Channel, n.Payload})
@@ -90,8 +110,11 @@ func (l *Listener) listenOnce(ctx context.Context, channels []string) error {
 
 func (l *Listener) wakeAll() {
 	l.mu.Lock()
-	topics := slices.Collect(maps.Keys(l.waiters))
+	topics, channels := slices.Collect(maps.Keys(l.waiters)), slices.Collect(maps.Keys(l.readers))
 	l.mu.Unlock()
+	for _, channel := range channels {
+		l.tell(channel, "")
+	}
 	for _, on := range topics {
 		l.wake(on)
 	}

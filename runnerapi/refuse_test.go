@@ -31,7 +31,7 @@ func TestARefusalTellsWhatIsClassifiedAndNothingElse(t *testing.T) {
 		"with a cause":         {fault.New(fault.Conflict, "moved", "It has moved.").Because(errors.New("hunter2")), http.StatusConflict, `{"code":"moved","detail":"It has moved."}`, false},
 	} {
 		w, log := httptest.NewRecorder(), &logs{}
-		s := &server{Deps{Log: slog.New(slog.NewTextHandler(log, nil))}}
+		s := &server{Deps: Deps{Log: slog.New(slog.NewTextHandler(log, nil))}}
 		assert.Equal(t, tt.status, s.refuse(w, "/a/{id}", tt.err), name)
 		assert.Equal(t, tt.status, w.Code, name)
 		assert.JSONEq(t, tt.body, w.Body.String(), name)

@@ -37,11 +37,14 @@ type Deps struct {
 	Observe func(method, route string, status int, took time.Duration)
 }
 
-type server struct{ Deps }
+type server struct {
+	Deps
+	lobby *dispatch.Lobby
+}
 
 // New makes the handler of /runner/v1.
 func New(deps Deps) http.Handler {
-	s := &server{deps}
+	s := &server{Deps: deps, lobby: deps.Dispatch.Lobby(deps.Wake)}
 	r := mux.NewRouter()
 	group := func(path, method string, h func(*call, accounts.RunnerGroup) (any, error)) {
 		r.Handle(path, s.serve(path, func(c *call) (any, error) {
@@ -179,72 +182,6 @@ func (s *server) refuse(w http.ResponseWriter, template string, err error) int {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(problem)
 	return status
-}
-
-const longestWait = 50 * time.Second
-
-// poll answers at once when there is work, else waits for a wake-up. A lost
-// wake-up costs at most recheck.
-func (s *server) poll(c *call, group accounts.RunnerGroup) (any, error) {
-	var in wire.Poll
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	if in.ProtocolVersion != wire.Version {
-		return nil, fault.New(fault.Invalid, "protocol_version", "This server speaks version %d of the runner protocol, and the runner version %d. Use the runner of the server's release.", wire.Version, in.ProtocolVersion)
-	}
-	if err := checkHello(in); err != nil {
-		return nil, err
-	}
-	const recheck = 5 * time.Second
-	wake, cancel := s.Wake.Wait(dispatch.Channel, "")
-	defer cancel()
-	deadline := time.NewTimer(min(time.Duration(max(in.WaitSeconds, 0))*time.Second, longestWait))
-	defer deadline.Stop()
-	hello := dispatch.RunnerHello{ID: ids.Runner(in.RunnerID), Name: in.RunnerName, TofuVersions: in.TofuVersions}
-	for {
-		runner, a, found, err := s.Runs.Poll(c.ctx(), group, hello)
-		if errors.Is(err, context.Canceled) {
-			return noAnswer{}, nil // nobody waits for one
-		}
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			return wire.Assignment{
-				RunnerID: string(runner), AttemptID: string(a.ID), RunID: string(a.RunID), Phase: string(a.Phase), ExpiresAt: *a.AssignmentExpiresAt,
-			}, nil
-		}
-		hello.ID = runner
-		select {
-		case <-wake:
-		case <-time.After(recheck):
-		case <-deadline.C:
-			c.w.Header().Set(wire.HeaderRunner, string(runner))
-			return nil, nil
-		case <-c.ctx().Done():
-			return noAnswer{}, nil
-		}
-	}
-}
-
-// checkHello refuses what cannot be stored of a runner.
-func checkHello(in wire.Poll) error {
-	if in.RunnerID != "" {
-		if _, err := ids.Parse[ids.Runner](in.RunnerID); err != nil {
-			return err
-		}
-	}
-	const longest, most = 200, 100
-	if len(in.TofuVersions) > most {
-		return fault.New(fault.Invalid, "runner_versions", "A runner may name at most %d versions of OpenTofu.", most)
-	}
-	for _, text := range append([]string{in.RunnerName}, in.TofuVersions...) {
-		if len(text) > longest || !accounts.Storable(text) {
-			return fault.New(fault.Invalid, "runner_text", "A runner's name and its versions are texts of at most %d bytes without NUL characters.", longest)
-		}
-	}
-	return nil
 }
 
 func (s *server) ready(c *call, group accounts.RunnerGroup) (any, error) {

@@ -20,21 +20,35 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
-// Poll records the polling runner and assigns it the oldest fitting attempt; found
-// is false when there is none now. The runner's id is given in either case. A poll
+// Poll records the polling runner and assigns it the attempt whose turn it is; found
+// is false when none fits now. The runner's id is given in either case. A poll
 // repeated after a lost answer gets the same attempt.
 func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (runner ids.Runner, a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.poll", func(tx postgres.Tx) error {
 		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
 			return err
 		}
-		if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found {
-			return err
+		if hello.ID != "" { // a new one was offered nothing yet
+			if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found {
+				return err
+			}
 		}
-		a, found, err = dispatch.Claim(ctx, tx, group, runner, hello.TofuVersions, s.settings.AssignmentExpiry)
+		seen := hello
+		seen.ID = runner
+		a, found, err = dispatch.Claim(ctx, tx, group, seen, s.settings.AssignmentExpiry)
 		return err
 	})
 	return runner, a, found, err
+}
+
+// Claim is Poll for a runner that has polled already and waits: it only looks for
+// work. See dispatch.Claim.
+func (s *Service) Claim(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (a dispatch.Attempt, found bool, err error) {
+	err = postgres.InTx(ctx, s.db, "runs.claim", func(tx postgres.Tx) error {
+		a, found, err = dispatch.Claim(ctx, tx, group, hello, s.settings.AssignmentExpiry)
+		return err
+	})
+	return a, found, err
 }
 
 // Ready marks a runner ready to accept.

@@ -280,7 +280,7 @@ func (s *Service) checkSizes(ctx context.Context, tx postgres.Tx, w workspaces.W
 // resolveVersion gives the exact OpenTofu version of a run (amendment 7). When no
 // runner has it, unavailable says so in words.
 func resolveVersion(ctx context.Context, tx postgres.Tx, w workspaces.Workspace) (exact, unavailable string, err error) {
-	have, err := dispatch.Versions(ctx, tx, w.Organization)
+	have, err := dispatch.VersionsFor(ctx, tx, w.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -294,9 +294,21 @@ func resolveVersion(ctx context.Context, tx postgres.Tx, w workspaces.Workspace)
 		}
 	}
 	if len(have) == 0 {
-		return w.TerraformVersion, "No runner has connected to this server yet, so nothing can execute the run. Start a holdfast-runner.", nil
+		return w.TerraformVersion, noRunner(w), nil
 	}
 	return w.TerraformVersion, fmt.Sprintf("The workspace wants OpenTofu %s, but the runners have %s. Set the workspace's terraform-version to one of these or to latest.", w.TerraformVersion, strings.Join(have, ", ")), nil
+}
+
+// noRunner says why nothing can execute the runs of a workspace.
+func noRunner(w workspaces.Workspace) string {
+	needed := ""
+	if len(w.RunnerSelector) > 0 {
+		needed = " with the labels " + strings.Join(w.RunnerSelector, ", ")
+	}
+	if w.ExecutionMode == workspaces.Agent {
+		return fmt.Sprintf("No runner%s of the agent pool %s that may execute the workspace's runs has connected yet. Start a holdfast-runner with a token of the pool.", needed, w.AgentPool)
+	}
+	return fmt.Sprintf("No runner%s for remote runs has connected yet, so nothing can execute the run. Start a holdfast-runner of a group that takes them, or give the workspace an agent pool.", needed)
 }
 
 func older(a, b string) bool {

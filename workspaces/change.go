@@ -17,6 +17,8 @@ type Settings struct {
 	Project                    *ids.Project
 	Description                *string
 	ExecutionMode              *ExecutionMode
+	AgentPool                  *ids.RunnerGroup // of mode Agent; empty is none
+	RunnerSelector             *[]string        // labels that a runner must have
 	TerraformVersion           *string
 	WorkingDirectory           *string
 	AutoApply                  *bool
@@ -62,9 +64,16 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 		}
 		id := ids.New[ids.Workspace]()
 		args := n.args(id, org.ID)
-		args["name"], args["project_id"] = n.Name, project
+		pool, err := n.pool(Workspace{ExecutionMode: Remote})
+		if err != nil {
+			return err
+		}
+		args["name"], args["project_id"], args["agent_pool_id"] = n.Name, project, pool
 		if _, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceInsert"), args); err != nil {
-			return nameTaken(err)
+			return refusedRow(err)
+		}
+		if err := checkPool(ctx, tx, id, pool); err != nil {
+			return err
 		}
 		if err := fence.Create(ctx, tx, org.ID, id); err != nil {
 			return err
@@ -111,13 +120,22 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 			}
 		}
 		args := c.args(id, before.Organization)
-		args["name"], args["project_id"] = c.Name, c.Project
+		pool, err := c.pool(before)
+		if err != nil {
+			return err
+		}
+		args["name"], args["project_id"], args["agent_pool_id"] = c.Name, c.Project, pool
 		n, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceUpdate"), args)
 		if err != nil {
-			return nameTaken(err)
+			return refusedRow(err)
 		}
 		if n == 0 {
 			return fault.Missing("workspace", string(id)) // deleted since it was read
+		}
+		if c.AgentPool != nil {
+			if err := checkPool(ctx, tx, id, pool); err != nil {
+				return err
+			}
 		}
 		if c.Bindings != nil {
 			if err := replaceBindings(ctx, tx, actor, before, *c.Bindings); err != nil {
@@ -172,13 +190,47 @@ func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
 		"id": id, "organization_id": org, "description": s.Description, "execution_mode": (*string)(s.ExecutionMode),
 		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
-		"client_encrypted": s.ClientEncrypted,
+		"client_encrypted": s.ClientEncrypted, "runner_selector": s.RunnerSelector,
 	}
 }
 
-func nameTaken(err error) error {
-	if violates(err, "workspaces_name") {
+// pool gives the pool that a workspace has after these settings, nil for none. The
+// mode and the pool go together.
+func (s Settings) pool(before Workspace) (*ids.RunnerGroup, error) {
+	mode, pool := before.ExecutionMode, before.AgentPool
+	if s.ExecutionMode != nil {
+		mode = *s.ExecutionMode
+	}
+	if s.AgentPool != nil {
+		pool = *s.AgentPool
+	}
+	switch {
+	case mode == Agent && pool == "":
+		return nil, accounts.Invalid("agent-pool-id", "Agent pool must be specified when using 'agent' execution mode")
+	case mode == Agent:
+		return &pool, nil
+	case s.AgentPool != nil && pool != "":
+		return nil, accounts.Invalid("agent-pool-id", "Agent pool must not be specified unless using 'agent' execution mode")
+	}
+	return nil, nil
+}
+
+// checkPool refuses a pool that the workspace may not use. It is called once the
+// workspace is there, because a pool's scope may name its project.
+func checkPool(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, pool *ids.RunnerGroup) error {
+	if pool == nil {
+		return nil
+	}
+	return accounts.CheckPool(ctx, tx, workspace, *pool)
+}
+
+// refusedRow says why the database refused a workspace.
+func refusedRow(err error) error {
+	switch {
+	case violates(err, "workspaces_name"):
 		return accounts.Taken("name", "Name")
+	case violates(err, "workspaces_organization_id_agent_pool_id_fkey"):
+		return accounts.NoSuchPool()
 	}
 	return err
 }

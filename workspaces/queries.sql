@@ -28,11 +28,11 @@ select count(*) from projects
 
 -- name: WorkspaceInsert
 insert into workspaces (id, organization_id, project_id, name, description, execution_mode, terraform_version, working_directory,
-                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted)
+                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, agent_pool_id, runner_selector)
 values (@id, @organization_id, @project_id, @name, coalesce(@description::text, ''), coalesce(@execution_mode::text, 'remote'),
         coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
         coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, true),
-        coalesce(@client_encrypted::boolean, false));
+        coalesce(@client_encrypted::boolean, false), @agent_pool_id, coalesce(@runner_selector::text[], '{}'));
 
 -- name: WorkspaceUpdate
 -- Only what is given changes. The workspace must be alive.
@@ -41,6 +41,8 @@ update workspaces
        project_id = coalesce(@project_id::text, project_id),
        description = coalesce(@description::text, description),
        execution_mode = coalesce(@execution_mode::text, execution_mode),
+       agent_pool_id = @agent_pool_id,
+       runner_selector = coalesce(@runner_selector::text[], runner_selector),
        terraform_version = coalesce(@terraform_version::text, terraform_version),
        working_directory = coalesce(@working_directory::text, working_directory),
        auto_apply = coalesce(@auto_apply::boolean, auto_apply),
@@ -62,7 +64,7 @@ returning organization_id;
 -- client can tell a person's lock), else the last that had it. Package runs owns that table; it is only
 -- read here, so that all of a workspace is of one instant.
 select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
-       w.execution_mode, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
+       w.execution_mode, coalesce(w.agent_pool_id, '') as agent_pool_id, w.runner_selector, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
        w.client_encrypted, w.created_at, w.updated_at,
        array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
        f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at,

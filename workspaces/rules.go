@@ -46,6 +46,11 @@ func (s Settings) check() error {
 			return err
 		}
 	}
+	if s.RunnerSelector != nil {
+		if err := accounts.CheckLabels("runner-selector", "Runner selector", *s.RunnerSelector); err != nil {
+			return err
+		}
+	}
 	if s.TerraformVersion != nil && !terraformVersion.MatchString(*s.TerraformVersion) {
 		return accounts.Invalid("terraform-version", "Terraform version must be latest or one exact version such as 1.12.6")
 	}
@@ -57,12 +62,10 @@ func (s Settings) check() error {
 
 func checkExecutionMode(mode ExecutionMode) error {
 	switch mode {
-	case Remote, Local:
+	case Remote, Local, Agent:
 		return nil
-	case "agent":
-		return accounts.Invalid("execution-mode", "Execution mode agent is not available on this server: use remote, whose runs happen on the runners of your organization")
 	}
-	return accounts.Invalid("execution-mode", "Execution mode must be %s or %s", Remote, Local)
+	return accounts.Invalid("execution-mode", "Execution mode must be %s, %s or %s", Remote, Local, Agent)
 }
 
 // checkWorkingDirectory: the directory lies inside the uploaded configuration, on

@@ -21,6 +21,7 @@ type ExecutionMode string
 const (
 	Remote ExecutionMode = "remote" // on a runner, as runs
 	Local  ExecutionMode = "local"  // on the user's machine; only the state is kept here
+	Agent  ExecutionMode = "agent"  // as Remote, on the runners of one pool only
 )
 
 // Workspace is one configuration with one state, and its fence as it stood when
@@ -34,8 +35,10 @@ type Workspace struct {
 	Name                       string
 	Description                string
 	ExecutionMode              ExecutionMode
-	TerraformVersion           string // "latest" or an exact version
-	WorkingDirectory           string // inside the configuration, with "/"; empty is its root
+	AgentPool                  ids.RunnerGroup // of mode Agent, else empty
+	RunnerSelector             []string        // labels that a runner must have to execute its runs
+	TerraformVersion           string          // "latest" or an exact version
+	WorkingDirectory           string          // inside the configuration, with "/"; empty is its root
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
@@ -63,6 +66,8 @@ type row struct {
 	Name                       string
 	Description                string
 	ExecutionMode              ExecutionMode
+	AgentPoolID                ids.RunnerGroup
+	RunnerSelector             []string
 	TerraformVersion           string
 	WorkingDirectory           string
 	AutoApply                  bool
@@ -85,7 +90,7 @@ type row struct {
 func (r row) workspace() Workspace {
 	return Workspace{
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
-		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, TerraformVersion: r.TerraformVersion,
+		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, AgentPool: r.AgentPoolID, RunnerSelector: r.RunnerSelector, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
 		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		CurrentRun: r.CurrentRun,

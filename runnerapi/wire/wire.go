@@ -2,8 +2,15 @@ package wire
 
 import "time"
 
-// Version is the protocol version a runner names when it polls.
-const Version = 1
+// Versions of the protocol. A runner names at each poll the range that it speaks, a
+// server speaks its own and the one before, and the newest that both know is used.
+//
+// Version 2 added labels, the name of the chosen version in the answer, and the wish
+// that a runner ends (HeaderDrain).
+const (
+	Version       = 2
+	OldestVersion = Version - 1
+)
 
 // Paths, relative to the server's address. {id} is a runner or an attempt.
 const (
@@ -23,10 +30,16 @@ const (
 // Headers of log and artifact bodies, and of a poll's 204.
 const (
 	HeaderRunner    = "Holdfast-Runner"     // the runner's id, for its next poll
+	HeaderVersion   = "Holdfast-Protocol"   // the chosen version, from version 2 on
+	HeaderDrain     = "Holdfast-Drain"      // "true": the runner shall poll no more, deregister and end, from version 2 on
 	HeaderOffset    = "Holdfast-Log-Offset" // byte position of the chunk's first byte
 	HeaderLogStream = "Holdfast-Log-Stream" // which log of the attempt the chunk belongs to; absent is StreamHuman
 	HeaderSHA256    = "Holdfast-Sha256"     // hex digest of the body, checked by the server
 )
+
+// CodeVersion is the code of the Problem that refuses a poll because server and runner
+// speak no common version. Its detail tells which of the two to replace.
+const CodeVersion = "protocol_version_unsupported"
 
 // Logs of an attempt. Both tell of the same execution.
 const (
@@ -49,13 +62,18 @@ const (
 // Poll asks for work. The call is answered at once when there is some, else after
 // up to WaitSeconds with 204.
 type Poll struct {
-	ProtocolVersion int    `json:"protocol_version"`
-	RunnerName      string `json:"runner_name"`
+	ProtocolVersion int `json:"protocol_version"` // the newest that the runner speaks
+	// OldestVersion is the oldest that the runner speaks; absent is ProtocolVersion alone.
+	OldestVersion int    `json:"oldest_protocol_version,omitempty"`
+	RunnerName    string `json:"runner_name"`
 	// RunnerID is empty at first; the server names the runner in its first answer.
 	RunnerID    string `json:"runner_id,omitempty"`
 	WaitSeconds int    `json:"wait_seconds"`
 	// TofuVersions are the exact versions this runner can execute, such as "1.12.6".
 	TofuVersions []string `json:"tofu_versions"`
+	// Labels, from version 2 on, are what this runner has beside the labels of its group. An
+	// attempt is offered to runners that have all labels of its selector.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Assignment offers one attempt. It holds nothing secret.
@@ -65,6 +83,8 @@ type Assignment struct {
 	RunID     string    `json:"run_id"`
 	Phase     string    `json:"phase"` // "plan" or "apply"
 	ExpiresAt time.Time `json:"expires_at"`
+	// ProtocolVersion is the chosen one, from version 2 on.
+	ProtocolVersion int `json:"protocol_version,omitempty"`
 }
 
 // Accept takes the assignment. SandboxID names the place where it will execute and
