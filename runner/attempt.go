@@ -72,12 +72,7 @@ func (r *runner) execute(work wire.Assignment) {
 	if events != nil {
 		done.JSONLogSize = <-events
 	}
-	err = a.server.do(a.end, request{method: http.MethodPost, path: withID(wire.PathDone, a.id), token: a.session.Token, body: jsonBody(done)}, nil)
-	if err != nil {
-		slog.Error("could not report the end of the attempt", "attempt", a.id, "outcome", done.Outcome, "error", err)
-		return
-	}
-	slog.Info("attempt done", "attempt", a.id, "outcome", done.Outcome, "exit_code", done.ExitCode)
+	a.report(done)
 }
 
 // beginShipping ships a log beside the run, and gives in the end how much of it the

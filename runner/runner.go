@@ -24,14 +24,15 @@ import (
 
 // Config says where the server is and what the runner works with.
 type Config struct {
-	Address        string // of the server, such as "https://holdfast.example.com:8443"
-	Token          string // of the runner group
-	Dir            string // the runner's own folder; one runner a folder
-	TofuPath       string // the tofu binary
-	ProviderMirror string // a filesystem mirror that tofu looks into before the registries; "" is none
-	NetworkMirror  string // an https address that tofu asks in place of the registries; "" is none
-	Name           string // shown to people
-	CAFile         string // certificates that the runner and tofu trust, instead of the system's; "" is the system's
+	Address        string   // of the server, such as "https://holdfast.example.com:8443"
+	Token          string   // of the runner group
+	Dir            string   // the runner's own folder; one runner a folder
+	TofuPath       string   // the tofu binary
+	ProviderMirror string   // a filesystem mirror that tofu looks into before the registries; "" is none
+	NetworkMirror  string   // an https address that tofu asks in place of the registries; "" is none
+	Name           string   // shown to people
+	CAFile         string   // certificates that the runner and tofu trust, instead of the system's; "" is the system's
+	Labels         []string // what this runner has beside the labels of its group, such as "region=eu"
 
 	// Interrupt, when closed, interrupts a running tofu. Ending the context of Run
 	// alone lets it go on to its end.
@@ -39,7 +40,7 @@ type Config struct {
 }
 
 const (
-	pollWait      = 25 * time.Second // how long the server may hold a poll
+	pollWait      = 50 * time.Second // how long the server may hold a poll: its longest
 	farewellLimit = 5 * time.Second  // how long the runner tries to deregister when it ends
 )
 
@@ -52,12 +53,14 @@ type runner struct {
 	providers providerSources
 	dir       folder
 	id        string // given by the server with the first assignment
+	drained   bool   // the server told it to end
 }
 
-// Run takes and executes attempts, one at a time, until ctx ends; an attempt that is
-// running then goes on until it is done. It returns nil after such an end, and an
-// error when the runner cannot work at all: wrong configuration, no usable tofu, a
-// refused token, or a folder that another runner works in.
+// Run takes and executes attempts, one at a time, until ctx ends or the server tells it
+// to end; an attempt that is running then goes on until it is done. It returns nil after
+// such an end, and an error when the runner cannot work at all: wrong configuration, no
+// usable tofu, a refused token, a server that speaks no version of the protocol that the
+// runner does, or a folder that another runner works in.
 func Run(ctx context.Context, cfg Config) error {
 	r, err := newRunner(ctx, cfg)
 	if err != nil {
@@ -65,7 +68,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer r.dir.release()
 	slog.Info("runner started", "name", cfg.Name, "server", cfg.Address, "tofu", r.tofu.version)
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !r.drained {
 		work, err := r.poll(ctx)
 		if err != nil {
 			return err
@@ -123,8 +126,8 @@ func absolute(path string) (string, error) {
 func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 	var work *wire.Assignment
 	body := wire.Poll{
-		ProtocolVersion: wire.Version, RunnerName: r.cfg.Name, RunnerID: r.id,
-		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version},
+		ProtocolVersion: wire.Version, OldestVersion: wire.OldestVersion, RunnerName: r.cfg.Name, RunnerID: r.id,
+		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version}, Labels: r.cfg.Labels,
 	}
 	err := r.server.do(ctx, request{
 		method: http.MethodPost, path: wire.PathPoll, token: r.cfg.Token, body: jsonBody(body),
@@ -133,6 +136,9 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 		if resp.StatusCode == http.StatusNoContent {
 			if id := resp.Header.Get(wire.HeaderRunner); id != "" {
 				r.id = id
+			}
+			if r.drained = resp.Header.Get(wire.HeaderDrain) == "true"; r.drained {
+				slog.Info("the server told this runner to end")
 			}
 			return nil
 		}
@@ -148,6 +154,8 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 	case errors.As(err, &no) && (no.status == http.StatusUnauthorized || no.status == http.StatusForbidden):
 		return nil, fault.New(fault.Unauthenticated, "token_refused",
 			"The server refused the runner group's token (%s). Give the runner a valid one.", no.detail)
+	case errors.As(err, &no) && no.code == wire.CodeVersion:
+		return nil, fault.New(fault.Invalid, wire.CodeVersion, "The server and this runner speak no common version of the protocol. %s", no.detail)
 	case r.id != "":
 		slog.Warn("the server does not know this runner any more; asking as a new one", "error", err)
 		r.id = ""

@@ -19,14 +19,15 @@ var version = "dev"
 
 // cli is the command line; each flag is also an environment variable.
 type cli struct {
-	Address        string `env:"HOLDFAST_ADDRESS" required:"" help:"Address of the server, such as https://holdfast.example.com."`
-	TokenFile      string `env:"HOLDFAST_RUNNER_TOKEN_FILE" required:"" type:"existingfile" help:"File with the runner group's token."`
-	Dir            string `env:"HOLDFAST_RUNNER_DIR" required:"" type:"path" help:"Folder of this runner alone; attempts are executed below it."`
-	Tofu           string `env:"HOLDFAST_TOFU" required:"" type:"existingfile" help:"The tofu binary."`
-	ProviderMirror string `env:"HOLDFAST_PROVIDER_MIRROR" type:"existingdir" help:"Folder with providers (filesystem mirror) to look into before the registries."`
-	NetworkMirror  string `env:"HOLDFAST_NETWORK_MIRROR" placeholder:"URL" help:"Network mirror that providers come from in place of the registries, such as https://mirror.example.com/providers/."`
-	Name           string `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
-	CAFile         string `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
+	Address        string   `env:"HOLDFAST_ADDRESS" required:"" help:"Address of the server, such as https://holdfast.example.com."`
+	TokenFile      string   `env:"HOLDFAST_RUNNER_TOKEN_FILE" required:"" type:"existingfile" help:"File with the runner group's token."`
+	Dir            string   `env:"HOLDFAST_RUNNER_DIR" required:"" type:"path" help:"Folder of this runner alone; attempts are executed below it."`
+	Tofu           string   `env:"HOLDFAST_TOFU" required:"" type:"existingfile" help:"The tofu binary."`
+	ProviderMirror string   `env:"HOLDFAST_PROVIDER_MIRROR" type:"existingdir" help:"Folder with providers (filesystem mirror) to look into before the registries."`
+	NetworkMirror  string   `env:"HOLDFAST_NETWORK_MIRROR" placeholder:"URL" help:"Network mirror that providers come from in place of the registries, such as https://mirror.example.com/providers/."`
+	Name           string   `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
+	Labels         []string `env:"HOLDFAST_RUNNER_LABELS" placeholder:"LABEL,…" help:"Labels of this runner beside those of its group, such as region=eu,gpu. Runs with a runner selector need them."`
+	CAFile         string   `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -59,7 +60,7 @@ func run(args cli) error {
 	ctx, interrupt := onSignals()
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
-		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, CAFile: args.CAFile, Interrupt: interrupt,
+		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
 	})
 }
 

@@ -41,6 +41,10 @@ const (
 // speak no common version. Its detail tells which of the two to replace.
 const CodeVersion = "protocol_version_unsupported"
 
+// CodeLogIncomplete is the code of the Problem that refuses a Done whose log sizes are
+// not what the server has. An empty piece of the log tells what it has.
+const CodeLogIncomplete = "log_incomplete"
+
 // Logs of an attempt. Both tell of the same execution.
 const (
 	StreamHuman = "human" // what tofu prints for people
