@@ -39,6 +39,7 @@ type Call struct {
 // is safe for concurrent use.
 type Lobby struct {
 	waiting func(context.Context) ([]demand, error)
+	every   time.Duration // between two looks at the table
 
 	mu    sync.Mutex
 	seats []*Seat // in the order in which they are called
@@ -47,7 +48,7 @@ type Lobby struct {
 
 // Lobby makes a lobby that is called by notifications on Channel. There is one a server.
 func (s *Service) Lobby(wake *postgres.Listener) *Lobby {
-	l := &Lobby{waiting: s.waiting}
+	l := &Lobby{waiting: s.waiting, every: lookInterval}
 	wake.Read(Channel, l.hear)
 	return l
 }
@@ -76,7 +77,7 @@ func (l *Lobby) Enter(group accounts.RunnerGroup, r RunnerHello) *Seat {
 	defer l.mu.Unlock()
 	l.seats = append(l.seats, seat)
 	if l.timer == nil {
-		l.timer = time.AfterFunc(lookInterval, l.look)
+		l.timer = time.AfterFunc(l.every, l.look)
 	}
 	return seat
 }
@@ -167,7 +168,7 @@ func (l *Lobby) look() {
 	l.mu.Lock()
 	empty := len(l.seats) == 0
 	if l.timer != nil && !empty {
-		l.timer.Reset(lookInterval)
+		l.timer.Reset(l.every)
 	}
 	l.mu.Unlock()
 	if empty {

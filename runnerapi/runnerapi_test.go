@@ -36,7 +36,7 @@ func TestTheProtocol(t *testing.T) {
 	for name := range members {
 		names = append(names, name)
 	}
-	assert.ElementsMatch(t, []string{"runner_id", "attempt_id", "run_id", "phase", "expires_at"}, names, "an offer tells nothing else, and nothing secret")
+	assert.ElementsMatch(t, []string{"runner_id", "attempt_id", "run_id", "phase", "expires_at", "protocol_version"}, names, "an offer tells nothing else, and nothing secret")
 	plan := &executor{world: w, Assignment: into[wire.Assignment](offer), sandbox: "sandbox-1"}
 	assert.Equal(t, []string{string(run), "plan"}, []string{plan.RunID, plan.Phase})
 	w.wantStatus(run, runs.Queued)
@@ -206,11 +206,6 @@ func TestAcceptIsRefused(t *testing.T) {
 
 func TestAPollThatIsRefused(t *testing.T) {
 	w := newWorld(t)
-	for _, version := range []int{0, wire.Version + 1} {
-		in := hello(0)
-		in.ProtocolVersion = version
-		w.call(http.MethodPost, wire.PathPoll, w.group, in).refused(http.StatusUnprocessableEntity, "protocol_version")
-	}
 	w.call(http.MethodPost, wire.PathPoll, w.group, []byte("{")).refused(http.StatusBadRequest, "malformed")
 	w.call(http.MethodPost, wire.PathPoll, w.group, []byte(`{"runner_name":"`+strings.Repeat("x", maxBody)+`"}`)).refused(http.StatusBadRequest, "malformed")
 	for code, spoil := range map[string]func(*wire.Poll){
@@ -220,6 +215,11 @@ func TestAPollThatIsRefused(t *testing.T) {
 		in := hello(0)
 		spoil(&in)
 		w.call(http.MethodPost, wire.PathPoll, w.group, in).refused(http.StatusUnprocessableEntity, code)
+	}
+	for _, labels := range [][]string{{"a b"}, {""}, {strings.Repeat("x", 64)}, make([]string, 21)} {
+		in := hello(0)
+		in.Labels = labels
+		w.call(http.MethodPost, wire.PathPoll, w.group, in).refused(http.StatusUnprocessableEntity, "runner_labels")
 	}
 	for _, text := range []string{"1.12.6\x00", strings.Repeat("9", 201)} {
 		in := hello(0)

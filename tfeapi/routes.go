@@ -16,6 +16,7 @@ func (s *server) routes() []route {
 		byName       = organization + "/workspaces/{workspace}"
 		workspace    = api + "workspaces/{id}"
 		version      = api + "state-versions"
+		pool         = api + "agent-pools/{id}"
 	)
 	return []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
@@ -36,6 +37,22 @@ func (s *server) routes() []route {
 		{method: get, path: organization + "/projects", handle: s.listProjects},
 		{method: post, path: organization + "/projects", handle: s.createProject},
 		{method: get, path: api + "projects/{id}", handle: s.readProject},
+
+		{method: get, path: organization + "/agent-pools", handle: s.listPools},
+		{method: post, path: organization + "/agent-pools", handle: s.createPool},
+		{method: get, path: pool, handle: s.readPool},
+		{method: patch, path: pool, handle: s.updatePool},
+		{method: del, path: pool, handle: s.deletePool},
+		{method: post, path: pool + "/actions/drain", handle: s.drainPool},
+		{method: post, path: pool + "/actions/resume", handle: s.resumePool},
+		{method: get, path: pool + "/agents", handle: s.listAgents},
+		{method: get, path: pool + "/authentication-tokens", handle: s.listAgentTokens},
+		{method: post, path: pool + "/authentication-tokens", handle: s.createAgentToken},
+		{method: get, path: api + "authentication-tokens/{id}", handle: s.readAgentToken},
+		{method: del, path: api + "authentication-tokens/{id}", handle: s.deleteAgentToken},
+		{method: get, path: api + "agents/{id}", handle: s.readAgent},
+		{method: del, path: api + "agents/{id}", handle: s.deleteAgent},
+		{method: post, path: api + "agents/{id}/actions/drain", handle: s.drainAgent},
 
 		{method: get, path: organization + "/tags", handle: s.listTags},
 		{method: del, path: organization + "/tags", handle: s.deleteTags},

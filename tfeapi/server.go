@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -35,6 +36,7 @@ type Deps struct {
 	State        *state.Service
 	Runs         *runs.Service
 	Recovery     *recovery.Service
+	Dispatch     *dispatch.Service
 	Links        *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.

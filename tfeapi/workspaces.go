@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -137,16 +138,18 @@ func (s *server) namedWorkspace(r *request) (workspaces.Workspace, error) {
 }
 
 type workspaceAttributes struct {
-	Name             Opt[string] `json:"name"`
-	Description      Opt[string] `json:"description"`
-	ExecutionMode    Opt[string] `json:"execution-mode"`
-	Operations       Opt[bool]   `json:"operations"` // the older way to say the mode
-	TerraformVersion Opt[string] `json:"terraform-version"`
-	WorkingDirectory Opt[string] `json:"working-directory"`
-	AutoApply        Opt[bool]   `json:"auto-apply"`
-	AllowDestroyPlan Opt[bool]   `json:"allow-destroy-plan"`
-	StructuredOutput Opt[bool]   `json:"structured-run-output-enabled"`
-	ClientEncrypted  Opt[bool]   `json:"client-encrypted"`
+	Name             Opt[string]   `json:"name"`
+	Description      Opt[string]   `json:"description"`
+	ExecutionMode    Opt[string]   `json:"execution-mode"`
+	Operations       Opt[bool]     `json:"operations"` // the older way to say the mode
+	AgentPoolID      Opt[string]   `json:"agent-pool-id"`
+	RunnerSelector   Opt[[]string] `json:"runner-selector"`
+	TerraformVersion Opt[string]   `json:"terraform-version"`
+	WorkingDirectory Opt[string]   `json:"working-directory"`
+	AutoApply        Opt[bool]     `json:"auto-apply"`
+	AllowDestroyPlan Opt[bool]     `json:"allow-destroy-plan"`
+	StructuredOutput Opt[bool]     `json:"structured-run-output-enabled"`
+	ClientEncrypted  Opt[bool]     `json:"client-encrypted"`
 }
 
 // workspaceInput is what a request says about a workspace.
@@ -173,6 +176,10 @@ func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 		TerraformVersion: a.TerraformVersion.Pointer(), AutoApply: a.AutoApply.Pointer(), AllowDestroyPlan: a.AllowDestroyPlan.Pointer(),
 		StructuredRunOutputEnabled: a.StructuredOutput.Pointer(), ClientEncrypted: a.ClientEncrypted.Pointer(),
 	}
+	if said.settings.AgentPool, err = agentPool(a.AgentPoolID); err != nil {
+		return said, err
+	}
+	said.settings.RunnerSelector = listOrEmpty(a.RunnerSelector)
 	text, err := in.related("project", "projects")
 	if err != nil {
 		return said, err
@@ -212,6 +219,27 @@ func executionMode(a workspaceAttributes) *workspaces.ExecutionMode {
 		mode = workspaces.Local
 	}
 	return &mode
+}
+
+// agentPool reads the pool a request names; null is none.
+func agentPool(said Opt[string]) (*ids.RunnerGroup, error) {
+	if !said.Set() || said.Value == "" {
+		return (*ids.RunnerGroup)(textOrEmpty(said)), nil
+	}
+	pool, err := ids.Parse[ids.RunnerGroup](said.Value)
+	if err != nil {
+		return nil, accounts.NoSuchPool()
+	}
+	return &pool, nil
+}
+
+// listOrEmpty takes null for a list as the wish to clear it.
+func listOrEmpty(o Opt[[]string]) *[]string {
+	if !o.Present {
+		return nil
+	}
+	list := append([]string{}, o.Value...)
+	return &list
 }
 
 // textOrEmpty takes null for a text as the wish to clear it.

@@ -21,6 +21,8 @@ type workspaceView struct {
 	UpdatedAt                  time.Time            `jsonapi:"attr,updated-at,iso8601"`
 	ExecutionMode              string               `jsonapi:"attr,execution-mode"`
 	Operations                 bool                 `jsonapi:"attr,operations"`
+	AgentPoolID                *string              `jsonapi:"attr,agent-pool-id"`
+	RunnerSelector             []string             `jsonapi:"attr,runner-selector"`
 	TerraformVersion           string               `jsonapi:"attr,terraform-version"`
 	WorkingDirectory           string               `jsonapi:"attr,working-directory"`
 	AutoApply                  bool                 `jsonapi:"attr,auto-apply"`
@@ -98,12 +100,12 @@ func newPermissions(actor authz.Actor, object authz.Object) workspacePermissions
 	}
 }
 
-// tagNames is never null on the wire.
-func tagNames(w workspaces.Workspace) []string {
-	if w.TagNames == nil {
+// listOf is never null on the wire.
+func listOf(texts []string) []string {
+	if texts == nil {
 		return []string{}
 	}
-	return w.TagNames
+	return texts
 }
 
 // lockedBy names the holder of a workspace's lock: a user, team or run.
@@ -121,18 +123,27 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *wo
 	names := url.PathEscape(w.OrganizationName) + "/workspaces/" + url.PathEscape(w.Name)
 	return &workspaceView{
 		ID: string(w.ID), Name: w.Name, Description: w.Description, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
-		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, TerraformVersion: w.TerraformVersion,
+		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, AgentPoolID: textOrNull(w.AgentPool), RunnerSelector: listOf(w.RunnerSelector), TerraformVersion: w.TerraformVersion,
 		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
 		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted,
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
-		TagNames: tagNames(w), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
+		TagNames: listOf(w.TagNames), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,
 		SettingOverwrites: settingOverwrites{ExecutionMode: true, AgentPool: true},
 		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,
 		related: relations{
 			"organization": ref{"organizations", w.OrganizationName}, "project": ref{"projects", string(w.Project)},
-			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": nil, "ssh-key": nil,
+			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": optional("agent-pools", w.AgentPool), "ssh-key": nil,
 		},
 		self: "/api/v2/organizations/" + names, selfHTML: "/app/" + names,
 	}
+}
+
+// textOrNull is null on the wire when there is none.
+func textOrNull[T ~string](text T) *string {
+	if text == "" {
+		return nil
+	}
+	plain := string(text)
+	return &plain
 }

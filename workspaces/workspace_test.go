@@ -48,12 +48,13 @@ func TestCreateTakesEverySetting(t *testing.T) {
 	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "w", Settings: workspaces.Settings{
 		Project: &project.ID, Description: ptr("about"), ExecutionMode: ptr(workspaces.Local), TerraformVersion: ptr("1.12.6-dev"),
 		WorkingDirectory: ptr("live/eu"), AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true), ClientEncrypted: ptr(true),
+		RunnerSelector: ptr([]string{"gpu"}),
 	}})
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: project.ID, ProjectName: "net", Name: "w", Description: "about",
 		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true,
-		ClientEncrypted: true, TagNames: []string{},
+		ClientEncrypted: true, TagNames: []string{}, RunnerSelector: []string{"gpu"},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 }
@@ -99,9 +100,11 @@ func TestSettingsHoldTheirRules(t *testing.T) {
 	}
 
 	bad := map[string]workspaces.Settings{
-		"agent mode":    {ExecutionMode: ptr(workspaces.ExecutionMode("agent"))},
+		"no pool":       {ExecutionMode: ptr(workspaces.ExecutionMode("agent"))},
 		"unknown mode":  {ExecutionMode: ptr(workspaces.ExecutionMode("cloud"))},
 		"no mode":       {ExecutionMode: ptr(workspaces.ExecutionMode(""))},
+		"a label":       {RunnerSelector: ptr([]string{"a b"})},
+		"many labels":   {RunnerSelector: ptr(strings.Split(strings.Repeat("a,", 20)+"a", ","))},
 		"NUL":           {Description: ptr("a\x00")},
 		"a long text":   {Description: ptr(strings.Repeat("a", 5000))},
 		"bad UTF-8":     {Description: ptr("\xff")},

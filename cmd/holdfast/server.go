@@ -153,7 +153,7 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	}
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Recovery: recovery.New(s.db, s.state),
+		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: recovery.New(s.db, s.state),
 		Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{
