@@ -207,12 +207,14 @@ func TestClaimsApplyFirstSpeculativeLast(t *testing.T) {
 func TestAGroupOfAnOrganizationTakesOnlyItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.create(authz.Plan, nil)
-	w.group.Organization = ids.New[ids.Organization]()
-	_, found := w.claim()
-	assert.False(t, found)
-	w.group.Organization = w.org
-	_, found = w.claim()
-	assert.True(t, found)
+	foreign := w.elsewhere("beta")
+	own := foreign.create(authz.Plan, nil)
+	who, _ := w.services()
+	_, group, err := who.CreateRunnerGroup(ctx, authz.System(), foreign.org, "betas")
+	require.NoError(t, err)
+	w.group = group
+	w.runner = w.ready(group)
+	assert.Equal(t, []ids.Attempt{own}, w.claimAll())
 }
 
 func TestConcurrentClaimsShareNothing(t *testing.T) {

@@ -125,7 +125,7 @@ func (w *world) wait(group, name string, labels ...string) waiter {
 	one := waiter{name, make(chan *http.Response, 1)}
 	go func() {
 		response, err := http.DefaultClient.Do(w.request(w.Context(), http.MethodPost, wire.PathPoll, group, in))
-		if assert.NoError(w, err) {
+		if err == nil { // else the test has ended
 			one.answer <- response
 		}
 		close(one.answer)

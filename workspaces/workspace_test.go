@@ -26,7 +26,7 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: def.ID, ProjectName: "Default Project", Name: "Prod-1_a",
-		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{},
+		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{}, RunnerSelector: []string{},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 	assert.False(t, ws.CreatedAt.IsZero())
