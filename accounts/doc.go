@@ -2,10 +2,12 @@
 // and the tokens, passwords and sessions by which people and runner groups prove
 // themselves.
 //
-// Owns: tables users, organizations, memberships, tokens, runner_groups, sessions,
+// Owns: tables users, organizations, memberships, tokens, runner_groups with its lists
+// runner_group_workspaces and runner_group_projects, runner_tokens, sessions,
 // login_codes, sign_in_attempts.
 // Words: user token (hfu_…, acts as its user), runner group (a set of runners that
-// share one token, hfr_…; without an organization it serves all), site admin (may
+// show the same tokens, hfr_…; without an organization it serves all), agent pool (the
+// same as people manage it), agent token (a token of a pool), site admin (may
 // do everything), role (what a user is in an organization), session (a person signed
 // in to the web pages by password, hfs_…; it is no token), login code (hfc_…, what a
 // client takes from the browser and exchanges for a user token), challenge and verifier

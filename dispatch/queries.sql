@@ -115,7 +115,7 @@ with recursive organizations (id) as (
     select o.id, coalesce((select t.claim_seq from attempts t where t.organization_id = o.id and t.claim_seq is not null order by t.claim_seq desc limit 1), 0) as last_turn
       from (select id from organizations where id is not null union all select @organization where @takes_remote and @organization <> '') o
 ), candidates as materialized (
-    select c.*, o.last_turn from open_to o cross join lateral (
+    select c.id, c.organization_id, c.phase, c.speculative, c.created_at, o.last_turn from open_to o cross join lateral (
            select a.id, a.organization_id, a.phase, a.speculative, a.created_at from attempts a
             where a.status = 'pending' and a.pool_id is null and a.organization_id = o.id
                 {Fits}
@@ -126,7 +126,7 @@ with recursive organizations (id) as (
                 {Fits}
       order by a.phase <> 'apply', a.speculative, a.created_at, a.id limit 64)
 ), ranked as (
-    select c.*, row_number() over (partition by c.organization_id order by c.phase <> 'apply', c.speculative, c.created_at, c.id) as place from candidates c
+    select c.id, c.phase, c.created_at, c.last_turn, row_number() over (partition by c.organization_id order by c.phase <> 'apply', c.speculative, c.created_at, c.id) as place from candidates c
 ), taken as (
     update attempts a
        set status = 'assigned', runner_id = @runner_id, group_id = @group_id, claim_seq = nextval('attempt_claims'),

@@ -4,8 +4,10 @@
 // package wire, which describes the protocol.
 // Invariants: poll answers hold no secret; a credential is handed out by accept
 // alone (TestTheProtocol); every call after it acts for the attempt that its token
-// stands for, and for no other (TestWhoMayCall); what a runner sends wrongly is never
+// stands for, and for no other (TestWhoMayCall); a runner of the release before works
+// (TestARunnerOfVersionOneWorks); what a runner sends wrongly is never
 // answered with 5xx, which says: try again.
 // Refuses: deciding anything; package runs does.
-// Tested by: runnerapi_test.go, which speaks the protocol as a stranger would, and refuse_test.go.
+// Tested by: runnerapi_test.go, poll_test.go and rules_test.go, which speak the protocol
+// as a stranger would, and refuse_test.go.
 package runnerapi

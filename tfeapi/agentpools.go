@@ -74,11 +74,7 @@ func (s *server) poolIncludes(r *request, p accounts.Pool) (included []view, err
 		if err != nil {
 			return nil, err
 		}
-		drawn, err := s.workspaceDocument(r, w)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, drawn)
+		included = append(included, s.newWorkspaceView(r.actor, w))
 	}
 	return included, nil
 }

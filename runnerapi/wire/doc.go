@@ -18,8 +18,12 @@
 // be repeated after a lost answer; the exact repeat gets the same answer. A runner
 // that deregisters gives back what it was offered and never accepted.
 //
+// docs/runner-protocol.md says the same, with refusals and timings, for those who write
+// another runner.
+//
 // Invariants: no credential and no secret value is in a poll answer or in a
 // manifest; variables travel as an input of their own.
 // Refuses: behaviour; it is data only.
-// Tested by: runnerapi's and runner's tests, which speak it over HTTP.
+// Tested by: runnerapi's and runner's tests, which speak it over HTTP, and
+// document_test.go, which compares it with the document.
 package wire
