@@ -301,14 +301,14 @@ func resolveVersion(ctx context.Context, tx postgres.Tx, w workspaces.Workspace)
 
 // noRunner says why nothing can execute the runs of a workspace.
 func noRunner(w workspaces.Workspace) string {
-	needed := ""
+	labels := ""
 	if len(w.RunnerSelector) > 0 {
-		needed = " with the labels " + strings.Join(w.RunnerSelector, ", ")
+		labels = " and has the labels " + strings.Join(w.RunnerSelector, ", ")
 	}
 	if w.ExecutionMode == workspaces.Agent {
-		return fmt.Sprintf("No runner%s of the agent pool %s that may execute the workspace's runs has connected yet. Start a holdfast-runner with a token of the pool.", needed, w.AgentPool)
+		return fmt.Sprintf("No runner has connected yet that belongs to the agent pool %s%s, so nothing can execute the run. Start a holdfast-runner with a token of the pool.", w.AgentPool, labels)
 	}
-	return fmt.Sprintf("No runner%s for remote runs has connected yet, so nothing can execute the run. Start a holdfast-runner of a group that takes them, or give the workspace an agent pool.", needed)
+	return fmt.Sprintf("No runner has connected yet that takes remote runs%s, so nothing can execute the run. Start a holdfast-runner of a group that does, or give the workspace an agent pool.", labels)
 }
 
 func older(a, b string) bool {
