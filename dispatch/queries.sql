@@ -57,7 +57,7 @@ on conflict (id) do update
    set last_seen_at = clock_timestamp(), name = excluded.name, token_id = excluded.token_id, labels = excluded.labels,
        tofu_versions = excluded.tofu_versions, ip_address = excluded.ip_address
  where runners.group_id = @group_id
-returning id;
+returning id, xmax = 0 as made;
 
 -- name: SeeVersions
 insert into runner_group_versions (group_id, version)

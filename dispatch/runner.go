@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
-// RunnerHello is what a runner says of itself when it polls. ID is empty at its first poll.
+// RunnerHello is what a runner says of itself when it polls. ID is empty at the first
+// poll of a runner that does not name itself.
 type RunnerHello struct {
 	ID           ids.Runner
 	Name         string
@@ -26,26 +27,30 @@ func See(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r Runn
 	id := r.ID
 	if id == "" {
 		id = ids.New[ids.Runner]()
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("ForgetRunners"), postgres.Args{"group_id": group.ID}); err != nil {
-			return "", fmt.Errorf("forget runners that are gone: %w", err)
-		}
 	}
 	args := postgres.Args{
 		"id": id, "group_id": group.ID, "name": r.Name, "token_id": group.Token, "labels": texts(r.Labels), "versions": texts(r.TofuVersions), "ip_address": r.Address,
 	}
-	id, err := postgres.Value[ids.Runner](ctx, tx, Queries.Get("SeeRunner"), args)
+	seen, err := postgres.One[struct {
+		ID   ids.Runner
+		Made bool
+	}](ctx, tx, Queries.Get("SeeRunner"), args)
 	if postgres.NoRow(err) {
 		return "", fault.Missing("runner", string(r.ID)) // it belongs to another group
 	}
 	if err != nil {
 		return "", fmt.Errorf("record the runner: %w", err)
 	}
-	for _, query := range []string{"SeeVersions", "SeeToken"} {
+	queries := []string{"SeeVersions", "SeeToken"}
+	if seen.Made {
+		queries = append(queries, "ForgetRunners")
+	}
+	for _, query := range queries {
 		if _, err := postgres.Exec(ctx, tx, Queries.Get(query), args); err != nil {
 			return "", fmt.Errorf("record the runner: %w", err)
 		}
 	}
-	return id, nil
+	return seen.ID, nil
 }
 
 // texts is the list as the database takes it; nil would be NULL.

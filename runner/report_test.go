@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 )
 
@@ -136,6 +137,38 @@ func TestTheServerTellsTheRunnerToEnd(t *testing.T) {
 	first := <-polls
 	assert.Equal(t, []any{wire.Version, wire.OldestVersion, []string{"gpu"}}, []any{first.ProtocolVersion, first.OldestVersion, first.Labels})
 	assert.Equal(t, []string{"DELETE runners/agent-1"}, f.calls)
+}
+
+// TestARunnerNamesItself, so that an offer whose answer was lost is asked for under the
+// same name, from the first poll on.
+func TestARunnerNamesItself(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, nil)
+	var names []string
+	f.override = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != wire.PathPoll {
+			return false
+		}
+		var in wire.Poll
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		switch names = append(names, in.RunnerID); len(names) {
+		case 1:
+			panic(http.ErrAbortHandler) // the answer is lost
+		case 2:
+			problem(w, http.StatusNotFound, "not_found", "another group's")
+		default:
+			w.Header().Set(wire.HeaderDrain, "true")
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return true
+	}
+	require.NoError(t, Run(t.Context(), f.config()))
+	require.Len(t, names, 3)
+	_, err := ids.Parse[ids.Runner](names[0])
+	require.NoError(t, err)
+	assert.Equal(t, names[0], names[1])
+	assert.NotEqual(t, names[1], names[2], "a name that is taken is given up")
+	assert.Equal(t, []string{"DELETE runners/" + names[2]}, f.calls)
 }
 
 func TestARunnerThatIsTooOldSaysSoAndEnds(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-exec/tfexec"
 
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 )
 
@@ -52,7 +53,7 @@ type runner struct {
 	tofu      binary
 	providers providerSources
 	dir       folder
-	id        string // given by the server with the first assignment
+	id        string // its own from the first poll on, so that even an offer whose answer is lost is asked for again
 	drained   bool   // the server told it to end
 }
 
@@ -110,8 +111,10 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, dir: dir}, nil
+	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, dir: dir, id: newID()}, nil
 }
+
+func newID() string { return string(ids.New[ids.Runner]()) }
 
 // absolute gives the same path for tofu, which runs in another folder, where a relative
 // one would be another file. No path stays none.
@@ -156,23 +159,20 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 			"The server refused the runner group's token (%s). Give the runner a valid one.", no.detail)
 	case errors.As(err, &no) && no.code == wire.CodeVersion:
 		return nil, fault.New(fault.Invalid, wire.CodeVersion, "The server and this runner speak no common version of the protocol. %s", no.detail)
-	case r.id != "":
-		slog.Warn("the server does not know this runner any more; asking as a new one", "error", err)
-		r.id = ""
-		return nil, nil
+	case errors.As(err, &no) && no.status == http.StatusNotFound:
+		slog.Warn("the server knows this runner as another group's; asking as a new one", "error", err)
+		r.id = newID()
+		pause(ctx, time.Second)
 	default:
 		slog.Error("the server refused the poll", "error", err)
 		pause(ctx, longestDelay)
-		return nil, nil
 	}
+	return nil, nil
 }
 
 // deregister tells the server that the runner is gone. A server that cannot be
 // reached finds out by itself.
 func (r *runner) deregister() {
-	if r.id == "" {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewellLimit)
 	defer cancel()
 	err := r.server.do(ctx, request{method: http.MethodDelete, path: withID(wire.PathDeregister, r.id), token: r.cfg.Token}, nil)

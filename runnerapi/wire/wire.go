@@ -70,7 +70,8 @@ type Poll struct {
 	// OldestVersion is the oldest that the runner speaks; absent is ProtocolVersion alone.
 	OldestVersion int    `json:"oldest_protocol_version,omitempty"`
 	RunnerName    string `json:"runner_name"`
-	// RunnerID is empty at first; the server names the runner in its first answer.
+	// RunnerID is one that the runner has made at its start, or empty at first: then the server
+	// names the runner in its first answer, and an offer is lost with that answer.
 	RunnerID    string `json:"runner_id,omitempty"`
 	WaitSeconds int    `json:"wait_seconds"`
 	// TofuVersions are the exact versions this runner can execute, such as "1.12.6".
