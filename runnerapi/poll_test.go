@@ -93,10 +93,10 @@ func TestARunnerOfVersionOneWorks(t *testing.T) {
 	w.call(http.MethodDelete, "/runner/v1/runners/"+runner, w.group, nil).want(http.StatusNoContent)
 
 	drained := w.named(`{"protocol_version":1,"runner_name":"old","wait_seconds":0,"tofu_versions":["1.12.6"],"labels":["gpu"]}`)
+	assert.Equal(t, "{}", value[string](w, "select labels::text from runners where id = @id", postgres.Args{"id": drained}), "labels came with version 2")
 	w.drain(drained)
 	again := w.call(http.MethodPost, "/runner/v1/poll", w.group, body(`{"protocol_version":1,"runner_name":"old","runner_id":%q,"wait_seconds":0,"tofu_versions":["1.12.6"]}`, drained)).want(http.StatusNoContent)
 	assert.Empty(t, again.header.Get(wire.HeaderDrain), "version 1 does not know it")
-	assert.Equal(t, "{}", value[string](w, "select labels::text from runners where id = @id", postgres.Args{"id": drained}), "labels came with version 2")
 }
 
 // named polls with the body and gives the runner that the server has named.
