@@ -51,23 +51,23 @@ select distinct organization_id as organization, coalesce(pool_id, '') as pool, 
 select pg_notify('holdfast_logs', @run_id::text);
 
 -- name: SeeRunner
-insert into runners (id, group_id, name, token_id, labels, tofu_versions, ip_address)
-values (@id, @group_id, @name, nullif(@token_id::text, ''), @labels, @versions, @ip_address)
-on conflict (id) do update
-   set last_seen_at = clock_timestamp(), name = excluded.name, token_id = excluded.token_id, labels = excluded.labels,
-       tofu_versions = excluded.tofu_versions, ip_address = excluded.ip_address
- where runners.group_id = @group_id
-returning id, xmax = 0 as made;
-
--- name: SeeVersions
-insert into runner_group_versions (group_id, version)
-select @group_id, v from unnest(@versions::text[]) as v where not exists (select from runner_group_versions where group_id = @group_id and version = v)
-on conflict do nothing;
-
--- name: SeeToken
--- To the minute: a poll is no reason for a write.
-update runner_tokens set last_used_at = clock_timestamp()
- where id = @token_id and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute');
+-- The runner, the versions of its group, and to the minute the use of its token: a poll is no reason for more writes.
+with seen as (
+    insert into runners (id, group_id, name, token_id, labels, tofu_versions, ip_address)
+    values (@id, @group_id, @name, nullif(@token_id::text, ''), @labels, @versions, @ip_address)
+    on conflict (id) do update
+       set last_seen_at = clock_timestamp(), name = excluded.name, token_id = excluded.token_id, labels = excluded.labels,
+           tofu_versions = excluded.tofu_versions, ip_address = excluded.ip_address
+     where runners.group_id = @group_id
+    returning id, xmax = 0 as made
+), versions as (
+    insert into runner_group_versions (group_id, version)
+    select @group_id, v from unnest(@versions::text[]) as v where not exists (select from runner_group_versions where group_id = @group_id and version = v)
+    on conflict do nothing
+), used as (
+    update runner_tokens set last_used_at = clock_timestamp()
+     where id = @token_id and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute'))
+select id, made from seen;
 
 -- name: ForgetRunners
 -- Those that ended without a word a day ago.

@@ -41,13 +41,9 @@ func See(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r Runn
 	if err != nil {
 		return "", fmt.Errorf("record the runner: %w", err)
 	}
-	queries := []string{"SeeVersions", "SeeToken"}
 	if seen.Made {
-		queries = append(queries, "ForgetRunners")
-	}
-	for _, query := range queries {
-		if _, err := postgres.Exec(ctx, tx, Queries.Get(query), args); err != nil {
-			return "", fmt.Errorf("record the runner: %w", err)
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("ForgetRunners"), postgres.Args{"group_id": group.ID}); err != nil {
+			return "", fmt.Errorf("forget runners that are gone: %w", err)
 		}
 	}
 	return seen.ID, nil
