@@ -5,8 +5,8 @@ a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.fence_ep
     coalesce(a.log_object_id, '') as log_object_id, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
 
 -- name: Create
-insert into attempts (id, organization_id, workspace_id, run_id, phase, fence_epoch, tofu_version, speculative)
-values (@id, @organization_id, @workspace_id, @run_id, @phase, @fence_epoch, @tofu_version, @speculative);
+insert into attempts (id, organization_id, workspace_id, run_id, round, phase, fence_epoch, tofu_version, speculative)
+values (@id, @organization_id, @workspace_id, @run_id, coalesce((select round from runs where id = @run_id), 1), @phase, @fence_epoch, @tofu_version, @speculative);
 
 -- name: Notify
 select pg_notify('holdfast_attempts', @organization_id::text);
@@ -49,8 +49,10 @@ select {AttemptColumns}
   from attempts a where a.id = @id for update;
 
 -- name: OfRun
+-- Attempts of the rounds before a requeue are kept, and are not the run's any more.
 select {AttemptColumns}
-  from attempts a where a.run_id = @run_id and a.phase = @phase order by a.created_at desc, a.id limit 1;
+  from attempts a join runs r on r.id = a.run_id and r.round = a.round
+ where a.run_id = @run_id and a.phase = @phase order by a.created_at desc, a.id limit 1;
 
 -- name: Offered
 select {AttemptColumns}
