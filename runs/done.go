@@ -41,6 +41,7 @@ type Done struct {
 	TofuVersion  string
 	TofuDigest   string
 	Message      string
+	Reason       FailureReason `json:",omitempty"` // of an errored attempt; left out of the digest where older runners have none
 	Plan         *PlanSummary
 	Confirmed    ids.StateVersion // the version that ConfirmState proved
 	ErroredState bool             // tofu left state that it could not publish
@@ -121,7 +122,7 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 		if err := s.keepGenerated(ctx, tx, *r, a, d); err != nil {
 			return err
 		}
-		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_failed", Message: d.Message})
+		return failPlan(ctx, tx, r, actor, d)
 	}
 	if d.Plan != nil && (d.ExitCode != 0 && d.ExitCode != 2 || (d.ExitCode == 2) != d.Plan.HasChanges) {
 		return step(ctx, tx, r, move{
@@ -287,7 +288,7 @@ func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispa
 			return err
 		}
 		if !d.TofuStarted && trace == "" {
-			return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_not_started", Message: d.Message})
+			return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: d.Reason.or("apply_not_started"), Message: d.Message})
 		}
 		return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_failed", Message: join(d.Message, trace), Hold: trace != ""})
 	case OutcomeCanceled:
@@ -320,7 +321,7 @@ func (s *Service) neverStarted(ctx context.Context, tx postgres.Tx, r *Run, a di
 	if err != nil {
 		return err
 	}
-	m := move{To: ApplyFailed, Actor: runnerActor(a), Reason: "apply_not_started", Message: d.Message}
+	m := move{To: ApplyFailed, Actor: runnerActor(a), Reason: d.Reason.or("apply_not_started"), Message: d.Message}
 	switch {
 	case d.TofuStarted || d.ErroredState || announced > 0:
 		m.Reason, m.Message, m.Hold = "apply_unauthorized", "The runner started tofu without authority, so the workspace is held until an operator has looked at it.", true

@@ -123,7 +123,7 @@ select id from runs
 -- name: WaitingOfConfiguration
 -- The runs that wait with the very configuration of another, youngest first.
 select id from runs
- where workspace_id = @workspace_id and durable_status in ('dispatch_pending', 'queued') and not plan_only and admitted_at is null
+ where workspace_id = @workspace_id and durable_status = 'queued' and not plan_only and admitted_at is null
    and configuration_object_id = @configuration_object_id
  order by queue_seq desc;
 

@@ -303,3 +303,13 @@ func TestALostRunnersRunIsRequeued(t *testing.T) {
 	again.plan(false)
 	w.wantStatus(e.RunID, Succeeded)
 }
+
+// A plan that ran for too long is not what a person asked for, and may be tried again (G-12).
+func TestAPlanThatTookTooLongIsRequeued(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace()).ID)
+	e.done(Done{Outcome: OutcomeTimedOut, ExitCode: -1})
+	assert.Equal(t, "RUN_TTL_EXCEEDED", w.wantStatus(e.RunID, PlanFailed).DurableReason)
+	assert.Empty(t, w.requeue(e.RunID).DurableReason)
+	w.wantAdmitted(e.RunID)
+}
