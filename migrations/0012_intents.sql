@@ -11,11 +11,16 @@ alter table runs
     add foreign key (organization_id, replan_of) references runs (organization_id, id);
 create index runs_promoted on runs (source_run_id) where source_run_id is not null;
 
-update runs r
-   set operation = case when r.plan_only and c.speculative then 'preview' when r.plan_only then 'plan-only' when r.save_plan then 'plan' when r.is_destroy then 'destroy' else 'apply' end
-  from configuration_versions c
- where c.id = r.configuration_version_id and (r.plan_only or r.save_plan or r.is_destroy);
-update runs set force_cancel_available_at = cancel_requested_at + interval '5 minutes' where cancel_requested_at is not null;
+-- The runs there are.
+-- +goose StatementBegin
+create function is_speculative(configuration_version text) returns boolean stable language sql as $$
+    select speculative from configuration_versions where id = configuration_version
+$$;
+-- +goose StatementEnd
+alter table runs alter column operation type text using
+    case when plan_only and is_speculative(configuration_version_id) then 'preview' when plan_only then 'plan-only' when save_plan then 'plan' when is_destroy then 'destroy' else 'apply' end;
+alter table runs alter column force_cancel_available_at type timestamptz using cancel_requested_at + interval '5 minutes';
+drop function is_speculative(text);
 
 insert into run_transitions (from_status, to_status) values
     ('dispatch_pending', 'awaiting_approval'),

@@ -1,8 +1,8 @@
 package runs
 
 import (
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
