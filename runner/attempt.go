@@ -178,7 +178,7 @@ func (a *attempt) remove() {
 type failure struct {
 	text     string
 	exitCode int
-	killed   bool // tofu did not end by itself, so nobody knows how far it came
+	killed   bool   // tofu did not end by itself, so nobody knows how far it came
 	reason   string // one of wire's Reasons, or empty
 }
 
