@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,20 +13,19 @@ import (
 // TestOldRunsGetTheirOperation: what native clients asked for says what a run was for.
 func TestOldRunsGetTheirOperation(t *testing.T) {
 	address := empty(t)
-	config, err := pgx.ParseConfig(address)
-	require.NoError(t, err)
-	db := stdlib.OpenDB(*config)
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.Files)
-	require.NoError(t, err)
-	_, err = provider.UpTo(ctx, 10)
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
+	upTo(t, address, 10)
 	conn := connect(t, address)
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, someRows)
-	require.NoError(t, err)
-	_, err = conn.Exec(ctx, `
-insert into configuration_versions (id, organization_id, workspace_id, status, object_id, speculative) values ('cv-s', 'org-a', 'ws-a', 'uploaded', 'obj-a', true);
+	_, err := conn.Exec(ctx, `
+insert into organizations (id, name) values ('org-a', 'acme');
+insert into users (id, username) values ('user-1', 'ada');
+insert into organization_keys (organization_id, version, root_version, wrapped) values ('org-a', 1, 1, '');
+insert into projects (id, organization_id, name, is_default) values ('prj-a', 'org-a', 'p', true);
+insert into workspaces (id, organization_id, project_id, name) values ('ws-a', 'org-a', 'prj-a', 'w');
+insert into workspace_fences (workspace_id, organization_id) values ('ws-a', 'org-a');
+insert into objects (id, organization_id, workspace_id, kind, key_version, wrapped_dek) values ('obj-a', 'org-a', 'ws-a', 'configuration', 1, '');
+insert into configuration_versions (id, organization_id, workspace_id, status, object_id, speculative)
+values ('cv-a', 'org-a', 'ws-a', 'uploaded', 'obj-a', false), ('cv-s', 'org-a', 'ws-a', 'uploaded', 'obj-a', true);
 insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, created_by, configuration_version_id, configuration_object_id, run_variables_sealed, variables_sealed,
     plan_only, save_plan, is_destroy, cancel_requested_at)
 select o.id, o.id, o.id, 'org-a', 'ws-a', 9, 'user-1', o.cv, 'obj-a', '', '', o.plan_only, o.save_plan, o.is_destroy, '2026-01-01T00:00:00Z'
