@@ -110,6 +110,7 @@ func (r *reader) limits() Limits {
 	s.ApprovalLifetime = r.duration("HOLDFAST_APPROVAL_TTL", s.ApprovalLifetime)
 	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)
 	s.InterruptGrace = r.duration("HOLDFAST_INTERRUPT_GRACE", s.InterruptGrace)
+	s.ForceCancelGrace = r.duration("HOLDFAST_FORCE_CANCEL_GRACE", s.ForceCancelGrace)
 	s.LogLimit = r.bytes("HOLDFAST_LOG_LIMIT", s.LogLimit)
 	s.LaunchLimit = r.bytes("HOLDFAST_LAUNCH_LIMIT", s.LaunchLimit)
 	if err := s.Check(); err != nil {

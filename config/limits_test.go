@@ -22,16 +22,17 @@ func TestLimitsOfRuns(t *testing.T) {
 		value string
 		set   func()
 	}{
-		"HOLDFAST_ASSIGNMENT_EXPIRY": {"7s", func() { want.Runs.AssignmentExpiry = 7 * time.Second }},
-		"HOLDFAST_HEARTBEAT":         {"2s", func() { want.Runs.Heartbeat = 2 * time.Second }},
-		"HOLDFAST_PLAN_LIVENESS":     {"30s", func() { want.Runs.PlanLiveness = 30 * time.Second }},
-		"HOLDFAST_APPLY_LIVENESS":    {"20m", func() { want.Runs.ApplyLiveness = 20 * time.Minute }},
-		"HOLDFAST_APPROVAL_TTL":      {"24h", func() { want.Runs.ApprovalLifetime = 24 * time.Hour }},
-		"HOLDFAST_RUN_TTL":           {"1h", func() { want.Runs.RunTTL = time.Hour }},
-		"HOLDFAST_INTERRUPT_GRACE":   {"1m", func() { want.Runs.InterruptGrace = time.Minute }},
-		"HOLDFAST_LOG_LIMIT":         {"1000", func() { want.Runs.LogLimit = 1000 }},
-		"HOLDFAST_STATE_LIMIT":       {"3000", func() { want.StateBytes = 3000 }},
-		"HOLDFAST_LAUNCH_LIMIT":      {"2000", func() { want.Runs.LaunchLimit = 2000 }},
+		"HOLDFAST_ASSIGNMENT_EXPIRY":  {"7s", func() { want.Runs.AssignmentExpiry = 7 * time.Second }},
+		"HOLDFAST_HEARTBEAT":          {"2s", func() { want.Runs.Heartbeat = 2 * time.Second }},
+		"HOLDFAST_PLAN_LIVENESS":      {"30s", func() { want.Runs.PlanLiveness = 30 * time.Second }},
+		"HOLDFAST_APPLY_LIVENESS":     {"20m", func() { want.Runs.ApplyLiveness = 20 * time.Minute }},
+		"HOLDFAST_APPROVAL_TTL":       {"24h", func() { want.Runs.ApprovalLifetime = 24 * time.Hour }},
+		"HOLDFAST_RUN_TTL":            {"1h", func() { want.Runs.RunTTL = time.Hour }},
+		"HOLDFAST_INTERRUPT_GRACE":    {"1m", func() { want.Runs.InterruptGrace = time.Minute }},
+		"HOLDFAST_FORCE_CANCEL_GRACE": {"9m", func() { want.Runs.ForceCancelGrace = 9 * time.Minute }},
+		"HOLDFAST_LOG_LIMIT":          {"1000", func() { want.Runs.LogLimit = 1000 }},
+		"HOLDFAST_STATE_LIMIT":        {"3000", func() { want.StateBytes = 3000 }},
+		"HOLDFAST_LAUNCH_LIMIT":       {"2000", func() { want.Runs.LaunchLimit = 2000 }},
 	} {
 		want = config.DefaultLimits()
 		change.set()

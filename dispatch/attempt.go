@@ -128,7 +128,8 @@ func Lock(ctx context.Context, tx postgres.Tx, id ids.Attempt) (Attempt, error) 
 	return one(ctx, tx, "Lock", postgres.Args{"id": id}, string(id))
 }
 
-// OfRun gives the newest attempt of a run's phase; found is false when there is none.
+// OfRun gives the newest attempt of a run's phase since the run was made or requeued;
+// found is false when there is none.
 func OfRun(ctx context.Context, tx postgres.Tx, run ids.Run, phase authz.Phase) (a Attempt, found bool, err error) {
 	a, err = one(ctx, tx, "OfRun", postgres.Args{"run_id": run, "phase": string(phase)}, string(run))
 	if fault.Is(err, fault.NotFound) {

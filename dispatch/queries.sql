@@ -26,8 +26,8 @@ and a.tofu_version = any (@versions::text[]) and a.selector <@ @labels::text[]
 -- name: Create
 -- Who may execute it is settled here, from the workspace as it is now. The notification tells the servers whom to wake.
 with made as (
-    insert into attempts (id, organization_id, workspace_id, run_id, phase, fence_epoch, tofu_version, speculative, pool_id, selector)
-    select @id, @organization_id, w.id, @run_id, @phase, @fence_epoch, @tofu_version, @speculative,
+    insert into attempts (id, organization_id, workspace_id, run_id, round, phase, fence_epoch, tofu_version, speculative, pool_id, selector)
+    select @id, @organization_id, w.id, @run_id, coalesce((select round from runs where id = @run_id), 1), @phase, @fence_epoch, @tofu_version, @speculative,
            case when w.execution_mode = 'agent' then w.agent_pool_id end, w.runner_selector
       from workspaces w where w.id = @workspace_id
     returning organization_id, pool_id, tofu_version, selector)
@@ -155,8 +155,10 @@ select {AttemptColumns}
   from attempts a where a.id = @id for update;
 
 -- name: OfRun
+-- Attempts of the rounds before a requeue are kept, and are not the run's any more.
 select {AttemptColumns}
-  from attempts a where a.run_id = @run_id and a.phase = @phase order by a.created_at desc, a.id limit 1;
+  from attempts a join runs r on r.id = a.run_id and r.round = a.round
+ where a.run_id = @run_id and a.phase = @phase order by a.created_at desc, a.id limit 1;
 
 -- name: Offered
 select {AttemptColumns}

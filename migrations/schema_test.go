@@ -106,6 +106,14 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "schema_compatibility_one_row", "insert into schema_compatibility (only_row, min_server) values (false, 1)"},
 	{"23514", "runs_fence_release", "update runs set fence_released_at = clock_timestamp() where id = 'run-a2'"},
 	{"23514", "runs_deadline_with_approval", "set local session_replication_role = replica; update runs set durable_status = 'awaiting_approval' where id = 'run-a'"}, // without the trigger, which would refuse the step
+	{"23514", "runs_operation", "update runs set operation = 'execute' where id = 'run-a'"},
+	{"23514", "runs_round", "update runs set round = 0 where id = 'run-a'"},
+	{"23503", "runs_organization_id_source_run_id_fkey", "update runs set source_run_id = 'run-9' where id = 'run-a'"},
+	{"23503", "runs_organization_id_replan_of_fkey", "update runs set replan_of = 'run-9' where id = 'run-a'"},
+	{
+		"23514", "run_requeues_before_its_apply",
+		"update attempts set phase = 'apply', apply_started_at = clock_timestamp() where run_id = 'run-a'; update runs set durable_status = 'canceled' where id = 'run-a'; update runs set durable_status = 'queued' where id = 'run-a'",
+	},
 	{"23503", "runs_organization_id_workspace_id_fkey", "update runs set workspace_id = 'ws-b' where id = 'run-a'"},
 	{"23503", "runs_organization_id_configuration_version_id_fkey", "update runs set configuration_version_id = 'cv-b' where id = 'run-a'"},
 	{"23503", "runs_organization_id_configuration_object_id_fkey", "update runs set configuration_object_id = 'obj-b' where id = 'run-a'"},
@@ -163,7 +171,7 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	// policy and approval
 	{"23514", "policy_checks_status", "update policy_checks set durable_status = 'skipped', input_digest = '', result = '{}', result_digest = '', completed_at = clock_timestamp()"},
 	{"23514", "policy_checks_complete", "update policy_checks set durable_status = 'passed'"},
-	{"23505", "policy_checks_run_id_key", "insert into policy_checks (id, run_id, durable_status) values ('polchk-2', 'run-a', 'running')"},
+	{"23505", "policy_checks_one_a_round", "insert into policy_checks (id, run_id, durable_status) values ('polchk-2', 'run-a', 'running')"},
 	{"23514", "approvals_decision", "update approvals set decision = 'perhaps'"},
 	{"23514", "approvals_source", "update approvals set source = 'nobody'"},
 	{"23505", "approvals_one_each", `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -171,7 +173,8 @@ func (a *attempt) remove() {
 type failure struct {
 	text     string
 	exitCode int
-	killed   bool // tofu did not end by itself, so nobody knows how far it came
+	killed   bool   // tofu did not end by itself, so nobody knows how far it came
+	reason   string // one of wire's Reasons, or empty
 }
 
 func (f *failure) Error() string { return f.text }
@@ -179,6 +182,11 @@ func (f *failure) Error() string { return f.text }
 // fail makes a failure of what went wrong before tofu ran.
 func fail(format string, args ...any) error {
 	return &failure{text: fmt.Sprintf(format, args...), exitCode: noExitCode}
+}
+
+// misfit makes a failure of a runner that cannot execute the attempt at all.
+func misfit(format string, args ...any) error {
+	return &failure{text: fmt.Sprintf(format, args...), exitCode: noExitCode, reason: wire.ReasonDispatchFailed}
 }
 
 // tofuFailed makes a failure of a command of tofu. What tofu printed is in the log,
@@ -198,7 +206,25 @@ func tofuFailed(command string, err error) error {
 	default:
 		f.text = fmt.Sprintf("tofu %s ended with exit code %d; the log says why.", command, f.exitCode)
 	}
+	f.reason = reasonOf(err)
 	return f
+}
+
+// unsupported is what tofu says, over several lines, of a provider that has no package
+// for the platform, whether it comes from a registry or from a mirror.
+const unsupported = "package available for your current platform"
+
+// reasonOf tells what is no fault of the configuration from the error of a command of
+// tofu, which has all that tofu printed to stderr.
+func reasonOf(err error) string {
+	var spawn *fs.PathError // of fork and exec: the process was never there
+	switch {
+	case strings.Contains(strings.Join(strings.Fields(err.Error()), " "), unsupported):
+		return wire.ReasonUnsupportedProvider
+	case errors.Is(err, exec.ErrNotFound), errors.As(err, &spawn) && spawn.Op == "fork/exec":
+		return wire.ReasonDispatchFailed
+	}
+	return ""
 }
 
 // run executes the phase and says how it went.
@@ -238,6 +264,7 @@ func (a *attempt) conclude(done *wire.Done, err error) {
 		done.Outcome, done.ExitCode, done.Message = wire.OutcomeUnknown, noExitCode, "tofu did not end although it was killed."
 	case errors.As(err, &f):
 		done.Outcome, done.ExitCode, done.Message = wire.OutcomeErrored, f.exitCode, f.text
+		done.Reason = f.reason
 	default:
 		done.Outcome, done.ExitCode, done.Message = wire.OutcomeErrored, noExitCode, err.Error()
 	}

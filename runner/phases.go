@@ -177,10 +177,10 @@ func (a *attempt) keepErroredState() bool {
 // prepare gets the inputs, lays them out and makes tofu ready to run there.
 func (a *attempt) prepare() (*tofu, error) {
 	if a.manifest.TofuVersion != a.binary.version {
-		return nil, fail("The run wants tofu %s, this runner has %s.", a.manifest.TofuVersion, a.binary.version)
+		return nil, misfit("The run wants tofu %s, this runner has %s.", a.manifest.TofuVersion, a.binary.version)
 	}
 	if digest, err := digestOf(a.binary.path); err != nil || digest != a.binary.digest {
-		return nil, fail("The tofu binary of the runner was changed while the runner ran. Start the runner again.")
+		return nil, misfit("The tofu binary of the runner was changed while the runner ran. Start the runner again.")
 	}
 	if err := a.unpackConfiguration(); err != nil {
 		return nil, err

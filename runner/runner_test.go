@@ -221,6 +221,7 @@ func TestPreparationRefuses(t *testing.T) {
 			assert.Equal(t, wire.OutcomeErrored, done.Outcome)
 			assert.Equal(t, noExitCode, done.ExitCode)
 			assert.False(t, done.TofuStarted)
+			assert.Equal(t, name == "version", done.Reason == wire.ReasonDispatchFailed, "only what another runner could do")
 			assert.Contains(t, done.Message, c.message)
 			assert.NotContains(t, done.Message, "secret")
 		})

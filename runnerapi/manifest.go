@@ -75,7 +75,7 @@ func variables(list []runs.Variable) wire.Variables {
 func done(in wire.Done) runs.Done {
 	d := runs.Done{
 		Outcome: runs.Outcome(storable(in.Outcome)), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: storable(in.TofuVersion),
-		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), ErroredState: in.ErroredState, GeneratedConfig: in.GeneratedConfig,
+		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), Reason: runs.FailureReason(storable(in.Reason)), ErroredState: in.ErroredState, GeneratedConfig: in.GeneratedConfig,
 		LogSize: in.LogSize, JSONLogSize: in.JSONLogSize,
 	}
 	if in.Plan != nil {

@@ -23,12 +23,14 @@ import (
 // Configuration empty means: the workspace's newest uploaded one that is not speculative.
 type NewRun struct {
 	Workspace       ids.Workspace
+	Operation       Operation // empty: what the other attributes make it
 	Configuration   ids.ConfigurationVersion
 	Message         string
 	Source          string
 	PlanOnly        bool
 	SavePlan        bool
 	IsDestroy       bool
+	Teardown        bool // destroy, and then clean up the workspace
 	Refresh         *bool
 	RefreshOnly     bool
 	AutoApply       *bool
@@ -61,11 +63,21 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d De
 		if err := status.CheckRecovery(); err != nil {
 			return err
 		}
+		if err := checkExecutable(w); err != nil {
+			return err
+		}
 		c, err := s.capture(ctx, tx, w, n.Configuration)
 		if err != nil {
 			return err
 		}
-		n.PlanOnly = n.PlanOnly || c.Speculative
+		if err := n.settleOperation(c.Speculative); err != nil {
+			return err
+		}
+		if n.Teardown {
+			if err := authz.Allow(actor, authz.WorkspaceDelete, workspaces.Object(w)); err != nil {
+				return err
+			}
+		}
 		if n.AutoApply, err = settleAutoApply(actor, w, n); err != nil {
 			return err
 		}
@@ -96,7 +108,7 @@ func settleAutoApply(actor authz.Actor, w workspaces.Workspace, n NewRun) (*bool
 			return nil, err
 		}
 	}
-	auto := asked || (n.AutoApply == nil && w.AutoApply && !n.SavePlan && authz.Can(actor, authz.RunApply, workspaces.Object(w)))
+	auto := asked || (n.AutoApply == nil && w.AutoApply && n.Operation != OperationPlan && authz.Can(actor, authz.RunApply, workspaces.Object(w)))
 	auto = auto && !n.PlanOnly
 	return &auto, nil
 }
@@ -132,7 +144,7 @@ func (s *Service) capture(ctx context.Context, tx postgres.Tx, w workspaces.Work
 
 func (s *Service) replayed(ctx context.Context, tx postgres.Tx, actor authz.Actor, n NewRun, c Configuration) (Run, error) {
 	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunReplayed"), postgres.Args{
-		"configuration_version_id": c.ID, "created_by": actor.User, "message": n.Message, "plan_only": n.PlanOnly, "save_plan": n.SavePlan,
+		"configuration_version_id": c.ID, "created_by": actor.User, "message": n.Message, "operation": string(n.Operation), "plan_only": n.PlanOnly, "save_plan": n.SavePlan,
 		"is_destroy": n.IsDestroy, "refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply,
 		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "generate_config": n.GenerateConfig, "window_seconds": s.settings.ReplayWindow.Seconds(),
 	})
@@ -199,6 +211,7 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"configuration_version_id": c.ID, "configuration_object_id": c.ObjectID,
 		"terraform_version": exact, "working_directory": w.WorkingDirectory, "run_variables_sealed": given, "variables_sealed": snapshot,
 		"workflow_definition": WorkflowDefinition(), "application_build_sha": s.settings.Build,
+		"operation": string(n.Operation),
 	})
 	if err != nil {
 		return Run{}, fmt.Errorf("create the run: %w", err)
@@ -210,13 +223,10 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 		return Run{}, err
 	}
-	switch {
-	case unavailable != "":
+	if unavailable != "" {
 		err = step(ctx, tx, &r, move{To: PlanFailed, Actor: authz.System(), Reason: "tofu_version_unavailable", Message: unavailable})
-	case r.PlanOnly || r.SavePlan:
-		err = admit(ctx, tx, r, nil) // it never waits, and it plans without a lock (QP-04)
-	default:
-		err = PromoteNext(ctx, tx, w.ID)
+	} else {
+		err = enter(ctx, tx, r)
 	}
 	if err != nil {
 		return Run{}, err
@@ -235,10 +245,11 @@ func (n NewRun) check(w workspaces.Workspace) error {
 		return attribute("refresh-only", "A run cannot both destroy and only refresh.")
 	case n.RefreshOnly && !n.refresh():
 		return attribute("refresh", "A refresh-only run must refresh.")
-	case n.SavePlan && *n.AutoApply:
+	case n.Operation == OperationPlan && *n.AutoApply:
 		return attribute("save-plan", "A saved plan is applied later, so it cannot be applied automatically.")
-	case len(n.Message) > 10_000:
-		return attribute("message", "The message is longer than 10,000 bytes.")
+	}
+	if err := checkMessage(n.Message); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, v := range n.Variables {
@@ -246,6 +257,13 @@ func (n NewRun) check(w workspaces.Workspace) error {
 			return attribute("variables", "Variable %q has no name or is given twice.", v.Key)
 		}
 		seen[v.Key] = true
+	}
+	return nil
+}
+
+func checkMessage(message string) error {
+	if len(message) > 10_000 {
+		return fault.New(fault.Invalid, "invalid_attribute", "The message is longer than 10,000 bytes.").At("/data/attributes/message")
 	}
 	return nil
 }

@@ -35,18 +35,18 @@ func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, co
 	return err
 }
 
-// discardStale rejects a saved plan whose state is not current any more: it can never
+// discardStale rejects a saved or promoted plan whose state is not current any more: it can never
 // be applied. stale says so to whoever wants to apply it; it is nil otherwise. A run
 // that holds the workspace keeps its state current.
 func discardStale(ctx context.Context, tx postgres.Tx, r *Run) (stale, err error) {
-	if !r.SavePlan {
+	if r.Occupies() {
 		return nil, nil
 	}
 	current, err := state.CurrentID(ctx, tx, r.WorkspaceID)
 	if err != nil || current == r.PredecessorVersionID {
 		return nil, err
 	}
-	stale = fault.New(fault.Conflict, "APPROVAL_BINDING_STALE", "The state of workspace %q has changed since this plan was made, so the saved plan of %s is discarded. Make a new one.", r.WorkspaceName, r.ID)
+	stale = fault.New(fault.Conflict, "APPROVAL_BINDING_STALE", "The state of workspace %q has changed since this plan was made, so the plan of %s is discarded. Make a new one.", r.WorkspaceName, r.ID)
 	return stale, step(ctx, tx, r, move{To: Rejected, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: stale.Error()})
 }
 
@@ -75,21 +75,26 @@ func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id
 		if err != nil {
 			return err
 		}
-		if r.DurableStatus == Expired {
-			return expired(r)
-		}
-		if r.DurableStatus != AwaitingApproval || r.ConfirmedAt != nil {
-			return fault.New(fault.Conflict, "invalid_transition", "%s is %s and waits for no decision.", r.ID, describe(r))
-		}
-		open, err := postgres.Value[bool](ctx, tx, Queries.Get("ApprovalOpen"), postgres.Args{"id": id})
-		if err != nil {
+		if err := checkUndecided(ctx, tx, r); err != nil {
 			return err
-		}
-		if !open {
-			return expired(r)
 		}
 		return fn(tx, &r)
 	})
+}
+
+// checkUndecided demands that the run, whose row is locked, waits for a decision in time.
+func checkUndecided(ctx context.Context, tx postgres.Tx, r Run) error {
+	if r.DurableStatus == Expired {
+		return expired(r)
+	}
+	if r.DurableStatus != AwaitingApproval || r.ConfirmedAt != nil {
+		return fault.New(fault.Conflict, "invalid_transition", "%s is %s and waits for no decision.", r.ID, describe(r))
+	}
+	open, err := postgres.Value[bool](ctx, tx, Queries.Get("ApprovalOpen"), postgres.Args{"id": r.ID})
+	if err == nil && !open {
+		err = expired(r)
+	}
+	return err
 }
 
 func lockAllowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Run) (Run, error) {
@@ -218,12 +223,16 @@ func (s *Service) facts(ctx context.Context, tx postgres.Tx, r Run) (approvals.B
 
 // Cancel asks a run to stop. What no runner works on ends at once; a runner that
 // works is told to interrupt tofu, and the run ends with what it reports (G-05,
-// RL-41, RL-42). A run that has ended is a Conflict and does not change.
+// RL-41, RL-42), or by force once force-cancel-available-at has come. A run that has
+// ended is a Conflict and does not change.
 func (s *Service) Cancel(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
 	return postgres.InTx(ctx, s.db, "runs.cancel", func(tx postgres.Tx) error {
-		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
+		r, err := lockAllowed(ctx, tx, actor, authz.RunRead, id)
 		if err != nil {
 			return err
+		}
+		if !MayCancel(actor, r) {
+			return authz.Allow(actor, authz.RunApply, r.Object())
 		}
 		if r.DurableStatus.Final() {
 			return fault.New(fault.Conflict, "invalid_transition", "%s has ended as %s; there is nothing to cancel.", r.ID, r.DurableStatus)
@@ -233,6 +242,9 @@ func (s *Service) Cancel(ctx context.Context, actor authz.Actor, id ids.Run, com
 		}
 		working, err := s.withdraw(ctx, tx, r)
 		if err != nil {
+			return err
+		}
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("ForceCancelFrom"), postgres.Args{"id": id, "grace_seconds": s.settings.ForceCancelGrace.Seconds()}); err != nil {
 			return err
 		}
 		if !working {
@@ -245,6 +257,16 @@ func (s *Service) Cancel(ctx context.Context, actor authz.Actor, id ids.Run, com
 			Organization: r.OrganizationID, Actor: actor, Action: "run.cancel-requested", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
 		})
 	})
+}
+
+// MayCancel tells whether the actor may cancel the run: whoever may apply it, and, as
+// long as nobody has confirmed it, the person who queued it and still may queue.
+func MayCancel(actor authz.Actor, r Run) bool {
+	if authz.Can(actor, authz.RunApply, r.Object()) {
+		return true
+	}
+	own := actor.Kind == authz.UserActor && actor.User == r.CreatedBy
+	return own && r.ConfirmedAt == nil && authz.Can(actor, authz.RunQueue, r.Object())
 }
 
 // withdraw takes back an attempt that no runner has accepted. One that a runner

@@ -7,7 +7,9 @@
 // audit), admission (the run gets the workspace's fence and its predecessor state
 // is pinned), occupy (hold the fence), held (ended without proof of what was
 // written: only recovery frees the workspace), stage (the part of a run that people
-// see it at), receipt (what a phase came to), review (all that was recorded).
+// see it at), receipt (what a phase came to), review (all that was recorded), operation
+// (what the run is for), round (one try of a run; a requeue begins the next), promotion
+// (a run that applies the plan of another, its source).
 // Invariants: only step changes a durable status, by the table in transitions.go,
 // which the database enforces too (trigger run_steps_by_the_table); at most one run
 // occupies a workspace (index runs_one_active); whatever may free a workspace ends
@@ -16,9 +18,12 @@
 // and an apply that ended without proof keeps the fence (amendment 20).
 // A run is at one stage at a time (index run_stages_one_open), which step opens and
 // ends by the rules in stages.go; receipts, history and ended stages never change
-// (triggers evidence_is_append_only).
+// (triggers evidence_is_append_only). A run whose apply began is never requeued
+// (trigger run_requeues_before_its_apply); a plan is applied once.
 // Refuses: HTTP, JSON:API, running tofu.
 // Tested by: transitions_test.go, create_test.go, plan_test.go, decide_test.go,
-// apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go, stages_test.go, and
+// apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go,
+// stages_test.go, operation_test.go, requeue_test.go, replan_test.go, promote_test.go,
+// force_test.go, teardown_test.go, failure_test.go, and
 // walk_test.go, which looks for a way out that forgets the next run.
 package runs

@@ -41,6 +41,7 @@ type Done struct {
 	TofuVersion  string
 	TofuDigest   string
 	Message      string
+	Reason       FailureReason `json:",omitempty"` // of an errored attempt; left out of the digest where older runners have none
 	Plan         *PlanSummary
 	Confirmed    ids.StateVersion // the version that ConfirmState proved
 	ErroredState bool             // tofu left state that it could not publish
@@ -121,7 +122,7 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 		if err := s.keepGenerated(ctx, tx, *r, a, d); err != nil {
 			return err
 		}
-		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_failed", Message: d.Message})
+		return failPlan(ctx, tx, r, actor, d)
 	}
 	if d.Plan != nil && (d.ExitCode != 0 && d.ExitCode != 2 || (d.ExitCode == 2) != d.Plan.HasChanges) {
 		return step(ctx, tx, r, move{
@@ -201,7 +202,7 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 // check passes over the very plan that reserved it; history and row are kept.
 func (s *Service) passPolicy(ctx context.Context, tx postgres.Tx, r *Run) error {
 	system := authz.System()
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(r.ID), "run_id": r.ID}); err != nil {
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(*r), "run_id": r.ID, "round": r.Round}); err != nil {
 		return fmt.Errorf("reserve the policy check: %w", err)
 	}
 	if err := step(ctx, tx, r, move{To: PolicyEvaluating, Actor: system}); err != nil {
@@ -222,19 +223,26 @@ func (s *Service) passPolicy(ctx context.Context, tx postgres.Tx, r *Run) error 
 	return step(ctx, tx, r, move{To: PolicyPassed, Actor: system})
 }
 
-// policyCheckID is known before the check exists (PO-02).
-func policyCheckID(run ids.Run) string { return "polchk-" + strings.TrimPrefix(string(run), "run-") }
+// policyCheckID is known before the check exists (PO-02). Each round of a requeued run
+// has a check of its own (G-04).
+func policyCheckID(r Run) string {
+	id := "polchk-" + strings.TrimPrefix(string(r.ID), "run-")
+	if r.Round > 1 {
+		id = fmt.Sprintf("%s-%d", id, r.Round)
+	}
+	return id
+}
 
 // awaitApproval ends a run that has nothing to apply, or opens the wait for a
 // decision; a run with auto-apply is decided by its requester at once.
 func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) error {
 	system := authz.System()
-	if r.PlanOnly || !*r.HasChanges {
+	if r.endsPlanned() || !*r.HasChanges {
 		reason := ""
-		if !r.PlanOnly {
+		if !r.endsPlanned() {
 			reason = "no_changes"
 		}
-		return step(ctx, tx, r, move{To: Succeeded, Actor: system, Reason: reason})
+		return s.finish(ctx, tx, r, move{To: Succeeded, Actor: system, Reason: reason})
 	}
 	_, err := postgres.Exec(ctx, tx, Queries.Get("ApprovalDeadline"), postgres.Args{"id": r.ID, "lifetime_seconds": s.settings.ApprovalLifetime.Seconds()})
 	if err != nil {
@@ -280,7 +288,7 @@ func (s *Service) applyDone(ctx context.Context, tx postgres.Tx, r *Run, a dispa
 			return err
 		}
 		if !d.TofuStarted && trace == "" {
-			return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_not_started", Message: d.Message})
+			return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: d.Reason.or("apply_not_started"), Message: d.Message})
 		}
 		return step(ctx, tx, r, move{To: ApplyFailed, Actor: actor, Reason: "apply_failed", Message: join(d.Message, trace), Hold: trace != ""})
 	case OutcomeCanceled:
@@ -313,7 +321,7 @@ func (s *Service) neverStarted(ctx context.Context, tx postgres.Tx, r *Run, a di
 	if err != nil {
 		return err
 	}
-	m := move{To: ApplyFailed, Actor: runnerActor(a), Reason: "apply_not_started", Message: d.Message}
+	m := move{To: ApplyFailed, Actor: runnerActor(a), Reason: d.Reason.or("apply_not_started"), Message: d.Message}
 	switch {
 	case d.TofuStarted || d.ErroredState || announced > 0:
 		m.Reason, m.Message, m.Hold = "apply_unauthorized", "The runner started tofu without authority, so the workspace is held until an operator has looked at it.", true
@@ -372,12 +380,12 @@ func (s *Service) succeed(ctx context.Context, tx postgres.Tx, r *Run, a dispatc
 		})
 	}
 	if v.ID == r.PredecessorVersionID {
-		return step(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a), Reason: "state_unchanged"})
+		return s.finish(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a), Reason: "state_unchanged"})
 	}
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("ResultingVersion"), postgres.Args{"id": r.ID, "version_id": v.ID}); err != nil {
 		return err
 	}
-	return step(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a)})
+	return s.finish(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a)})
 }
 
 // ConfirmState proves, after exit 0, that the current state is the one this attempt

@@ -1,5 +1,5 @@
 -- fragment: RunColumns
-r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, w.client_encrypted, r.durable_status, r.durable_reason,
+r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.plan_id) as plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, w.client_encrypted, r.durable_status, r.durable_reason,
     r.status_message, r.queue_seq, r.message, r.source, r.created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only, r.auto_apply,
     r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.generated_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
     r.run_variables_sealed, r.variables_sealed, coalesce(r.predecessor_version_id, '') as predecessor_version_id, r.admitted_at, r.fence_epoch, r.fence_released_at,
@@ -7,10 +7,12 @@ r.id, r.plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.w
     coalesce(r.plan_json_object_id, '') as plan_json_object_id, coalesce(r.plan_json_redacted_object_id, '') as plan_json_redacted_object_id,
     coalesce(r.lock_file_object_id, '') as lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest,
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
-    r.recovered_at, r.created_at, r.finished_at,
-    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
-    coalesce((select a.status from attempts a where a.run_id = r.id and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
-    r.workflow_definition, r.application_build_sha, (select c.speculative from configuration_versions c where c.id = r.configuration_version_id) as speculative,
+    r.recovered_at, r.created_at, r.finished_at, r.operation, r.round, coalesce(r.source_run_id, '') as source_run_id, coalesce(r.replan_of, '') as replan_of, r.force_cancel_available_at,
+    coalesce(r.force_cancel_available_at <= clock_timestamp(), false) as force_cancel_due,
+    array(select p.id from runs p where p.source_run_id = r.id order by p.queue_seq) as promoted_runs,
+    coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
+    coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
+    r.workflow_definition, r.application_build_sha,
     coalesce((select f.holder_kind from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_kind,
     coalesce((select f.holder_id from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_id,
     coalesce((select f.holder_name from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_name,
@@ -44,10 +46,16 @@ select count(*) from configuration_versions where workspace_id = @workspace_id;
 -- name: ConfigurationUploaded
 -- A repeated upload replaces the bytes until a run has captured them (amendment 9).
 update configuration_versions set status = 'uploaded', error = '', object_id = @object_id, uploaded_at = clock_timestamp()
- where id = @id and captured_at is null;
+ where id = @id and captured_at is null and status <> 'archived';
+
+-- name: ConfigurationObjects
+select object_id from configuration_versions where workspace_id = @workspace_id and object_id is not null order by created_at for update;
+
+-- name: ConfigurationsArchive
+update configuration_versions set status = 'archived', object_id = null where workspace_id = @workspace_id and status <> 'archived';
 
 -- name: ConfigurationErrored
-update configuration_versions set status = 'errored', error = @error where id = @id and status <> 'uploaded';
+update configuration_versions set status = 'errored', error = @error where id = @id and status in ('pending', 'errored');
 
 -- name: ConfigurationCapture
 update configuration_versions set captured_at = coalesce(captured_at, clock_timestamp()) where id = @id and status = 'uploaded';
@@ -55,16 +63,79 @@ update configuration_versions set captured_at = coalesce(captured_at, clock_time
 -- name: RunInsert
 insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
     auto_apply, allow_empty_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
-    run_variables_sealed, variables_sealed, workflow_definition, application_build_sha)
+    run_variables_sealed, variables_sealed, operation, workflow_definition, application_build_sha)
 values (@id, @plan_id, @apply_id, @organization_id, @workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, @plan_only, @save_plan, @is_destroy, @refresh, @refresh_only,
     @auto_apply, @allow_empty_apply, @target_addrs, @replace_addrs, @structured_output, @generate_config, @configuration_version_id, @configuration_object_id, @terraform_version, @working_directory,
-    @run_variables_sealed, @variables_sealed, @workflow_definition, @application_build_sha);
+    @run_variables_sealed, @variables_sealed, @operation, @workflow_definition, @application_build_sha);
+
+-- name: RunReplan
+-- A new run with the inputs of another and a plan to come (RL-37).
+insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
+    auto_apply, allow_empty_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
+    run_variables_sealed, variables_sealed, operation, replan_of, workflow_definition, application_build_sha)
+select @id, @plan_id, @apply_id, r.organization_id, r.workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only,
+    r.auto_apply and @may_apply::boolean, r.allow_empty_apply, coalesce(@target_addrs::text[], r.target_addrs), r.replace_addrs, w.structured_run_output_enabled, r.generate_config,
+    r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory, @run_variables_sealed, @variables_sealed, r.operation, r.id,
+    @workflow_definition, @application_build_sha
+  from runs r join workspaces w on w.id = r.workspace_id where r.id = @from_id;
+
+-- name: RunPromote
+-- A new run that applies the plan of another: its inputs and its evidence, to the byte (PL-15).
+insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, is_destroy, refresh, refresh_only,
+    auto_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
+    run_variables_sealed, variables_sealed, operation, source_run_id, predecessor_version_id, admitted_at, has_changes, resource_additions, resource_changes, resource_destructions, resource_imports,
+    plan_object_id, plan_json_object_id, plan_json_redacted_object_id, generated_config, lock_file_object_id, plan_tofu_version, plan_tofu_digest, plan_finished_at, approval_expires_at,
+    workflow_definition, application_build_sha)
+select @id, @plan_id, @apply_id, r.organization_id, r.workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, r.is_destroy, r.refresh, r.refresh_only,
+    @auto_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
+    @run_variables_sealed, @variables_sealed, 'apply', r.id, r.predecessor_version_id, clock_timestamp(), r.has_changes, r.resource_additions, r.resource_changes, r.resource_destructions, r.resource_imports,
+    r.plan_object_id, r.plan_json_object_id, r.plan_json_redacted_object_id, r.generated_config, r.lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest, r.plan_finished_at,
+    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision), @workflow_definition, @application_build_sha
+  from runs r where r.id = @from_id and r.plan_object_id is not null and r.has_changes;
+
+-- name: PromotionUnderWay
+-- The promotion of a plan that goes on or has been applied, and whether it is the same request made again a moment ago.
+select id, created_by = @created_by and message = @message and auto_apply = @auto_apply and finished_at is null
+        and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision) as same
+  from runs where source_run_id = @from_id and durable_status not in ('rejected', 'expired', 'canceled')
+ order by queue_seq desc limit 1;
+
+-- name: RequeueClear
+-- What a run has come to so far does not count any more; what it was asked for stays (OP-20, OP-21).
+update runs
+   set round = round + 1, queue_seq = nextval('run_queue_seq'), terraform_version = @terraform_version, status_message = '',
+       predecessor_version_id = null, admitted_at = null, fence_epoch = null, fence_released_at = null,
+       has_changes = null, resource_additions = 0, resource_changes = 0, resource_destructions = 0, resource_imports = 0,
+       plan_object_id = null, plan_json_object_id = null, plan_json_redacted_object_id = null, generated_config = false, lock_file_object_id = null,
+       plan_tofu_version = '', plan_tofu_digest = '', plan_finished_at = null, approval_expires_at = null, confirmed_at = null,
+       cancel_requested_at = null, cancel_requested_by = null, force_cancel_available_at = null
+ where id = @id and durable_status = @from_status and round = @round and (fence_epoch is null or fence_released_at is not null);
+
+-- name: ApplyBegan
+select exists (select 1 from attempts where run_id = @id and apply_started_at is not null);
+
+-- name: WaitingBefore
+-- The runs that a workspace would give its turn to before this one, youngest first.
+select id from runs
+ where workspace_id = @workspace_id and durable_status in ('dispatch_pending', 'queued') and not plan_only and admitted_at is null and queue_seq < @queue_seq
+ order by queue_seq desc;
+
+-- name: WaitingOfConfiguration
+-- The runs that wait with the very configuration of another, youngest first.
+select id from runs
+ where workspace_id = @workspace_id and durable_status = 'queued' and not plan_only and admitted_at is null
+   and configuration_object_id = @configuration_object_id
+ order by queue_seq desc;
+
+-- name: ForceCancelFrom
+update runs set force_cancel_available_at = clock_timestamp() + make_interval(secs => @grace_seconds::double precision)
+ where id = @id and finished_at is null and force_cancel_available_at is null;
 
 -- name: RunReplayed
 -- The run that the same person made of the same configuration a moment ago and that goes on (amendment 13).
 select id from runs
  where configuration_version_id = @configuration_version_id and created_by = @created_by and message = @message
-   and plan_only = @plan_only and save_plan = @save_plan and is_destroy = @is_destroy and refresh = @refresh and refresh_only = @refresh_only and auto_apply = @auto_apply
+   and operation = @operation and plan_only = @plan_only and save_plan = @save_plan and is_destroy = @is_destroy and refresh = @refresh and refresh_only = @refresh_only and auto_apply = @auto_apply
    and target_addrs = @target_addrs and replace_addrs = @replace_addrs and generate_config = @generate_config and finished_at is null
    and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision)
  order by queue_seq desc limit 1;
@@ -149,7 +220,7 @@ update runs set plan_json_redacted_object_id = @plan_json_redacted_object_id, ge
  where id = @id and durable_status = 'planning' and plan_json_redacted_object_id is null;
 
 -- name: PolicyReserve
-insert into policy_checks (id, run_id, durable_status) values (@id, @run_id, 'running');
+insert into policy_checks (id, run_id, round, durable_status) values (@id, @run_id, @round, 'running');
 
 -- name: PolicyRecord
 update policy_checks
@@ -157,7 +228,9 @@ update policy_checks
  where run_id = @run_id and durable_status = 'running';
 
 -- name: PolicyResultDigest
-select coalesce((select result_digest from policy_checks where run_id = @run_id), '');
+-- Of the run whose plan it is, as it was last planned.
+select coalesce((select c.result_digest from runs r join runs s on s.id = coalesce(r.source_run_id, r.id) join policy_checks c on c.run_id = s.id and c.round = s.round
+  where r.id = @run_id), '');
 
 -- name: ApprovalDeadline
 update runs set approval_expires_at = clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision)
@@ -171,7 +244,7 @@ update runs set confirmed_at = clock_timestamp()
  where id = @id and durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at > clock_timestamp();
 
 -- name: RequestCancel
-update runs set cancel_requested_at = clock_timestamp(), cancel_requested_by = @user_id
+update runs set cancel_requested_at = clock_timestamp(), cancel_requested_by = nullif(@user_id::text, '')
  where id = @id and durable_status in ('planning', 'awaiting_approval', 'applying') and cancel_requested_at is null;
 
 -- name: ResultingVersion
@@ -190,9 +263,9 @@ select id from runs where durable_status = 'awaiting_approval' and confirmed_at 
 select durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() from runs where id = @id;
 
 -- name: StaleSavedPlans
--- Saved plans of a state that is not current any more.
+-- Plans that do not hold the workspace, of a state that is not current any more.
 select r.id from runs r left join current_states c on c.workspace_id = r.workspace_id
- where r.durable_status = 'awaiting_approval' and r.save_plan and r.confirmed_at is null and r.predecessor_version_id is distinct from c.state_version_id
+ where r.durable_status = 'awaiting_approval' and r.fence_epoch is null and r.confirmed_at is null and r.predecessor_version_id is distinct from c.state_version_id
  order by r.queue_seq limit @limit;
 
 -- name: ApplyingRun

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 	ws := w.workspace()
 	plan := func(run ids.Run, changes bool) { w.take(run).plan(changes) }
 	serial := int64(0)
+	var queue []ids.Run
 	ways := []struct {
 		name string
 		free func(run ids.Run)
@@ -32,6 +34,23 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 		{"cancel while queued", func(run ids.Run) { require.NoError(t, w.runs.Cancel(ctx, w.owner, run, "")) }, Canceled},
 		{"cancel while planning", func(run ids.Run) { e := w.take(run); e.canceling(); e.done(Done{Outcome: OutcomeCanceled}) }, Canceled},
 		{"plan failed", func(run ids.Run) { w.take(run).done(Done{Outcome: OutcomeErrored}) }, PlanFailed},
+		{"force-cancel", func(run ids.Run) {
+			w.take(run).canceling()
+			w.due(run)
+			require.NoError(t, w.runs.ForceCancel(ctx, w.owner, run, ""))
+		}, Canceled},
+		{"force-execute", func(run ids.Run) {
+			plan(run, true)
+			require.NoError(t, w.runs.ForceExecute(ctx, w.owner, queue[slices.Index(queue, run)+1]))
+		}, Rejected},
+		{"replan and its end", func(run ids.Run) {
+			plan(run, true)
+			fresh := w.replan(run).ID
+			w.wantAdmitted(fresh)
+			w.take(fresh).plan(false)
+		}, Rejected},
+		{"not dispatched", func(run ids.Run) { w.take(run).done(Done{Outcome: OutcomeErrored, Reason: DispatchFailed}) }, PlanFailed},
+		{"unsupported provider", func(run ids.Run) { w.take(run).done(Done{Outcome: OutcomeErrored, Reason: UnsupportedProvider}) }, PlanFailed},
 		{"no changes", func(run ids.Run) { plan(run, false) }, Succeeded},
 		{"discard", func(run ids.Run) { plan(run, true); require.NoError(t, w.runs.Discard(ctx, w.owner, run, "")) }, Rejected},
 		{"expiry", func(run ids.Run) { plan(run, true); w.overdue(run); w.sweep() }, Expired},
@@ -64,7 +83,6 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 			require.NoError(t, w.runs.ReapSilent(ctx))
 		}, PlanFailed},
 	}
-	var queue []ids.Run
 	for range ways {
 		queue = append(queue, w.run(ws).ID)
 	}

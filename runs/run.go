@@ -35,6 +35,7 @@ type Settings struct {
 	RunTTL           time.Duration // of one phase; shorter than Authority (RP-18)
 	InterruptGrace   time.Duration // from the interrupt to the kill
 	Authority        time.Duration // of an attempt (AU-20)
+	ForceCancelGrace time.Duration // from a cancel until it may be forced (G-44)
 	ReplayWindow     time.Duration // in which the same POST is the same run (amendment 13)
 	LogLimit         int64         // bytes of one phase's log
 	LaunchLimit      int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
@@ -46,7 +47,7 @@ func Defaults() Settings {
 	return Settings{
 		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, ApplyLiveness: 10 * time.Minute,
 		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour,
-		ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
+		ForceCancelGrace: 5 * time.Minute, ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
 		Build: "dev",
 	}
 }
@@ -142,13 +143,20 @@ type Run struct {
 	FinishedAt             *time.Time
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status
-	Speculative            bool             // it plans a speculative configuration
 	WorkflowDefinition     string           // by which lifecycle it was created, and by which build of the server (RL-04)
 	ApplicationBuildSHA    string           `db:"application_build_sha"`
 	HolderKind             fence.HolderKind // who has the workspace now; empty when nobody
 	HolderID               string
 	HolderName             string
 	HolderHeld             bool // the holder is a run that has ended and must be recovered
+
+	Operation              Operation
+	Round                  int       // 1, and one more after each requeue
+	SourceRunID            ids.Run   // the run whose plan this one applies
+	PromotedRuns           []ids.Run // those that apply this one's plan
+	ReplanOf               ids.Run   // the run that this one plans anew
+	ForceCancelAvailableAt *time.Time
+	ForceCancelDue         bool // that time has come
 }
 
 // Object is the run as authz knows it.
@@ -218,6 +226,16 @@ func lock(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, fence.Status, e
 type Detail struct {
 	Run
 	History []HistoryEntry
+}
+
+// ThisRound gives the history since the run was made or last requeued.
+func (d Detail) ThisRound() []HistoryEntry {
+	for i := len(d.History) - 1; i > 0; i-- {
+		if d.History[i].ToStatus == Queued {
+			return d.History[i:]
+		}
+	}
+	return d.History
 }
 
 // Get gives one run.

@@ -15,13 +15,15 @@ import (
 	"github.com/holdfast-run/holdfast/state"
 )
 
-// move is one step of one run. Hold decides a transition whose effect is Either.
+// move is one step of one run. Hold decides a transition whose effect is Either. With
+// Next, a workspace that becomes free is handed over instead of going to its queue's head.
 type move struct {
 	To      Status
 	Actor   authz.Actor
 	Reason  string // stable code
 	Message string // for people
 	Hold    bool
+	Next    ids.Run // the waiting run that gets the freed workspace, before those in front of it
 }
 
 // step is the only writer of a run's durable status. It changes the run from the
@@ -86,6 +88,9 @@ func settleFence(ctx context.Context, tx postgres.Tx, r Run, t Transition, m mov
 	}
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("FenceReleased"), postgres.Args{"id": r.ID}); err != nil {
 		return err
+	}
+	if m.Next != "" {
+		return handOver(ctx, tx, r.WorkspaceID, m.Next)
 	}
 	return PromoteNext(ctx, tx, r.WorkspaceID)
 }
@@ -157,6 +162,20 @@ func PromoteNext(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) e
 	if err != nil {
 		return fmt.Errorf("find the next run: %w", err)
 	}
+	return occupy(ctx, tx, workspace, id)
+}
+
+// handOver is PromoteNext for a run that is named instead of found: one that takes the
+// place of the run before it. While anybody holds the workspace it waits by its turn.
+func handOver(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids.Run) error {
+	status, err := fence.Lock(ctx, tx, workspace)
+	if err != nil || status.Held() {
+		return err
+	}
+	return occupy(ctx, tx, workspace, id)
+}
+
+func occupy(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids.Run) error {
 	r, err := load(ctx, tx, id)
 	if err != nil {
 		return err

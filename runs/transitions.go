@@ -56,6 +56,7 @@ type Transition struct {
 var Transitions = []Transition{
 	{DispatchPending, Queued, "accepted", Keeps},
 	{DispatchPending, Canceled, "canceled by a person", Releases},
+	{DispatchPending, AwaitingApproval, "it promotes a plan that is there", Keeps},
 
 	{Queued, Planning, "a runner accepted the plan", Keeps},
 	{Queued, PlanFailed, "no runner could take it", Releases},
@@ -82,12 +83,18 @@ var Transitions = []Transition{
 	{AwaitingApproval, Expired, "nobody decided in time", Releases},
 	{AwaitingApproval, Canceled, "canceled before the apply started", Releases},
 	{AwaitingApproval, ApplyFailed, "the apply could not start", Either},
+	{AwaitingApproval, Succeeded, "its saved plan was promoted", Releases},
 
 	{Applying, Succeeded, "the published state is proved to be this run's", Releases},
 	{Applying, ApplyFailed, "tofu apply failed", Either},
 	{Applying, ApplyStartUncertain, "nobody knows whether tofu apply started", Holds},
 	{Applying, ApplyInterrupted, "the apply was canceled", Holds},
 	{Applying, NeedsRecovery, "nobody knows what tofu apply did", Holds},
+
+	{PlanFailed, Queued, "requeued", Keeps},
+	{PlanCredentialsRequired, Queued, "requeued", Keeps},
+	{PolicyFailed, Queued, "requeued", Keeps},
+	{Canceled, Queued, "requeued", Keeps},
 
 	{ApplyFailed, NeedsRecovery, "an operator recovers it", Holds},
 	{ApplyStartUncertain, NeedsRecovery, "an operator recovers it", Holds},
@@ -106,7 +113,8 @@ func Find(from, to Status) (t Transition, ok bool) {
 }
 
 // Final tells whether a run in this status has ended. Recovery may still turn
-// an ended apply into needs_recovery, which is an end as well.
+// an ended apply into needs_recovery, which is an end as well, and a person may
+// requeue a run that ended before its apply.
 func (s Status) Final() bool {
 	switch s {
 	case DispatchPending, Queued, Planning, PlanComplete, PolicyEvaluating, PolicyPassed, AwaitingApproval, Applying:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,12 +51,16 @@ func TestTheThreeCopiesOfTheTableAreEqual(t *testing.T) {
 	assert.ElementsMatch(t, fromTo, stored, "table run_transitions")
 }
 
-func TestEveryStatusIsReachedAndFinalsGoNowhereButToRecovery(t *testing.T) {
+func TestEveryStatusIsReachedAndFinalsGoNowhereButToRecoveryOrTheQueue(t *testing.T) {
 	for _, s := range Statuses {
 		assert.NotNil(t, pathTo(s), s)
 		for _, tr := range Transitions {
 			if tr.From == s && s.Final() {
-				assert.Equal(t, NeedsRecovery, tr.To, s)
+				if slices.Contains(requeueable, s) {
+					assert.Equal(t, Queued, tr.To, s)
+				} else {
+					assert.Equal(t, NeedsRecovery, tr.To, s)
+				}
 			}
 			if tr.To == s && s.Final() {
 				assert.NotEqual(t, Keeps, tr.Effect, "%s → %s ends the run", tr.From, s)

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ union all select 'a free workspace has a waiting run' where exists
     (select 1 from runs r join workspace_fences f using (workspace_id) where r.durable_status = 'queued' and r.admitted_at is null and f.holder_kind is null)
 union all select 'a younger run was admitted before an older one' where exists
     (select 1 from runs w join runs a using (workspace_id) where w.durable_status = 'queued' and w.admitted_at is null and a.admitted_at is not null
-        and not a.plan_only and not a.save_plan and a.queue_seq > w.queue_seq)
+        and not a.plan_only and a.operation <> 'plan' and a.source_run_id is null and a.replan_of is null and a.queue_seq > w.queue_seq)
 union all select 'a workspace is held by something else than the end of an apply' where exists
     (select 1 from holding where recovery_held and durable_status not in ('apply_failed', 'apply_start_uncertain', 'apply_interrupted', 'needs_recovery'))
 union all select 'an ended run occupies a workspace that is not held' where exists (select 1 from holding where finished_at is not null and not recovery_held)
@@ -46,6 +47,12 @@ union all select 'an attempt belongs to no stage' where exists
 union all select 'an ended phase that a runner worked on has no receipt' where exists
     (select 1 from run_stages s join attempts a on a.id = s.attempt_id where s.finished_at is not null and a.accepted_at is not null
         and not exists (select 1 from run_receipts c where c.stage_id = s.id and c.attempt_id = a.id and c.kind = s.kind and c.result = s.status))
+union all select 'a promoted plan is no plan that was kept' where exists
+    (select 1 from runs p join runs s on s.id = p.source_run_id where s.durable_status <> 'succeeded' or s.operation <> 'plan' or s.plan_object_id is distinct from p.plan_object_id)
+union all select 'a plan was applied twice' where exists
+    (select 1 from runs p join attempts a on a.run_id = p.id where a.apply_started_at is not null and p.plan_object_id is not null group by p.plan_object_id having count(*) > 1)
+union all select 'a run was requeued after its apply' where exists
+    (select 1 from attempts a join runs r on r.id = a.run_id where a.apply_started_at is not null and a.round <> r.round)
 union all select 'the history does not end with the status' where exists
     (select 1 from runs r where r.durable_status is distinct from (select to_status from run_history h where h.run_id = r.id order by position desc limit 1))`
 
@@ -57,6 +64,7 @@ type walk struct {
 	serial [2]int64
 	epochs map[ids.Workspace]int64
 	runs   []ids.Run
+	ways   map[string]int // how often each way to go on was taken
 	offers []*executor
 	active []*executor
 }
@@ -106,7 +114,7 @@ func pick[T any](k *walk, list []T, name string) (T, bool) {
 }
 
 func (k *walk) create() {
-	option := rapid.SampledFrom([]func(*NewRun){func(*NewRun) {}, func(*NewRun) {}, planOnly, savePlan, autoApply}).Draw(k.T, "kind")
+	option := rapid.SampledFrom([]func(*NewRun){func(*NewRun) {}, func(*NewRun) {}, planOnly, savePlan, autoApply, as(OperationPlan), as(OperationTeardown)}).Draw(k.T, "kind")
 	d, err := k.tryRun(k.spaces[k.space()], option)
 	if k.tolerate(err) {
 		k.runs = append(k.runs, d.ID)
@@ -190,6 +198,55 @@ func (k *walk) decide() {
 	k.tolerate(do())
 }
 
+// goOn lets a person go on from the newest run with which that can be done.
+func (k *walk) goOn() {
+	s := k.world.runs
+	ways := map[string]func(run ids.Run) (made ids.Run, err error){
+		"requeue": func(run ids.Run) (ids.Run, error) { _, err := s.Requeue(ctx, k.owner, run); return "", err },
+		"replan": func(run ids.Run) (ids.Run, error) {
+			d, err := s.Replan(ctx, k.owner, run, NewReplan{})
+			return d.ID, err
+		},
+		"promote": func(run ids.Run) (ids.Run, error) {
+			d, isNew, err := s.Promote(ctx, k.owner, run, NewPromotion{AutoApply: ptr(rapid.Bool().Draw(k.T, "approved"))})
+			if !isNew {
+				return "", err
+			}
+			return d.ID, err
+		},
+		"force-execute": func(run ids.Run) (ids.Run, error) { return "", s.ForceExecute(ctx, k.owner, run) },
+		"force-cancel": func(run ids.Run) (ids.Run, error) {
+			if k.get(run).DurableStatus == Planning {
+				k.tolerate(s.Cancel(ctx, k.owner, run, ""))
+			}
+			k.tolerate(k.tryExec("update runs set force_cancel_available_at = clock_timestamp() where id = @id and cancel_requested_at is not null", postgres.Args{"id": run}))
+			return "", s.ForceCancel(ctx, k.owner, run, "")
+		},
+	}
+	way := rapid.SampledFrom([]string{"requeue", "replan", "promote", "force-execute", "force-cancel"}).Draw(k.T, "way")
+	for _, run := range slices.Backward(k.runs) {
+		made, err := ways[way](run)
+		if !k.tolerate(err) {
+			continue
+		}
+		k.ways[way]++
+		if made != "" {
+			k.runs = append(k.runs, made)
+		}
+		return
+	}
+}
+
+// replaceTornDown puts a new workspace in the place of one that a teardown has taken away.
+func (k *walk) replaceTornDown() {
+	for i, ws := range k.spaces {
+		if count(k.world, "select count(*) from workspaces where id = @id and deleted_at is not null", postgres.Args{"id": ws}) > 0 {
+			k.spaces[i], k.serial[i] = k.workspace(), 0
+			k.ways["teardown"]++
+		}
+	}
+}
+
 func (k *walk) recover(run ids.Run) error {
 	return k.tx(func(tx postgres.Tx) error {
 		r, status, err := Lock(ctx, tx, run)
@@ -261,14 +318,14 @@ func (k *walk) check() {
 // TestAnyHistoryKeepsTheRules walks at random. A path that frees a workspace and
 // forgets to promote the next run is found here.
 func TestAnyHistoryKeepsTheRules(t *testing.T) {
-	for name, value := range map[string]string{"checks": "10", "steps": "80", "shrinktime": "5s", "nofailfile": "true"} {
+	for name, value := range map[string]string{"checks": "12", "steps": "80", "shrinktime": "5s", "nofailfile": "true"} {
 		require.NoError(t, flag.Set("rapid."+name, value))
 	}
 	base := newWorld(t)
-	reached := map[Status]bool{}
+	reached, ways := map[Status]bool{}, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := *base
-		k := &walk{T: rt, epochs: map[ids.Workspace]int64{}}
+		k := &walk{T: rt, epochs: map[ids.Workspace]int64{}, ways: ways}
 		w.tester = k
 		k.world = &w
 		w.empty()
@@ -277,9 +334,10 @@ func TestAnyHistoryKeepsTheRules(t *testing.T) {
 			"create":  func(*rapid.T) { k.create() },
 			"offer":   func(*rapid.T) { k.offer() },
 			"accept":  func(*rapid.T) { k.accept() },
-			"work":    func(*rapid.T) { k.work() },
-			"work on": func(*rapid.T) { k.work() },
+			"work":    func(*rapid.T) { k.work(); k.replaceTornDown() },
+			"work on": func(*rapid.T) { k.work(); k.replaceTornDown() },
 			"decide":  func(*rapid.T) { k.decide() },
+			"go on":   func(*rapid.T) { k.goOn() },
 			"pass":    func(*rapid.T) { k.pass() },
 			"lock":    func(*rapid.T) { k.lock() },
 			"":        func(*rapid.T) { k.check() },
@@ -289,5 +347,5 @@ func TestAnyHistoryKeepsTheRules(t *testing.T) {
 		}
 		base.serial = w.serial
 	})
-	t.Log("ends reached:", reached)
+	t.Log("ends reached:", reached, "ways taken:", ways)
 }

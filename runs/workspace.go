@@ -164,7 +164,7 @@ func (s *Service) deleteWorkspace(ctx context.Context, tx postgres.Tx, actor aut
 			return err
 		}
 	}
-	if err := s.endRuns(ctx, tx, actor, workspace); err != nil {
+	if err := s.endRuns(ctx, tx, actor, workspace, ""); err != nil {
 		return err
 	}
 	if status, err = fence.Lock(ctx, tx, workspace); err != nil {
@@ -181,6 +181,12 @@ func (s *Service) checkEmpty(ctx context.Context, tx postgres.Tx, w workspaces.W
 	if status.Held() {
 		return fault.New(fault.Conflict, "workspace_locked", "Workspace %q is locked, so it cannot be safely deleted: it %s.", w.Name, status.Describe())
 	}
+	return s.checkUnmanaged(ctx, tx, w)
+}
+
+// checkUnmanaged refuses, with Conflict "workspace_not_empty", while the current state
+// may still stand for something that exists.
+func (s *Service) checkUnmanaged(ctx context.Context, tx postgres.Tx, w workspaces.Workspace) error {
 	current, err := state.CurrentID(ctx, tx, w.ID)
 	if err != nil || current == "" {
 		return err
@@ -208,13 +214,16 @@ func (s *Service) checkEmpty(ctx context.Context, tx postgres.Tx, w workspaces.W
 }
 
 // endRuns cancels the runs, none of which applies, newest first, so that ending one
-// does not promote another.
-func (s *Service) endRuns(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace) error {
+// does not promote another. The run named by except goes on.
+func (s *Service) endRuns(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace, except ids.Run) error {
 	list, err := postgres.Values[ids.Run](ctx, tx, Queries.Get("Unfinished"), postgres.Args{"workspace_id": workspace})
 	if err != nil {
 		return err
 	}
 	for i := len(list) - 1; i >= 0; i-- {
+		if list[i] == except {
+			continue
+		}
 		r, _, err := lock(ctx, tx, list[i])
 		if err != nil {
 			return err

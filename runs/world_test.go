@@ -171,8 +171,10 @@ func (w *world) tryRun(ws ids.Workspace, options ...func(*NewRun)) (Detail, erro
 	return d, err
 }
 
-func planOnly(n *NewRun)  { n.PlanOnly = true }
-func savePlan(n *NewRun)  { n.SavePlan = true }
+func planOnly(n *NewRun)           { n.PlanOnly = true }
+func savePlan(n *NewRun)           { n.SavePlan = true }
+func as(o Operation) func(*NewRun) { return func(n *NewRun) { n.Operation = o } }
+
 func autoApply(n *NewRun) { n.AutoApply = ptr(true) }
 
 func ptr[T any](v T) *T { return &v }

@@ -32,9 +32,9 @@ import (
 type world struct {
 	*testing.T
 	deps     Deps
-	db       *postgres.DB
 	engine   func(build string) *runs.Service // another server's on the same database
 	url      string
+	db       *postgres.DB
 	store    *storetest.Memory
 	ann, bob string // tokens
 	client   *tfe.Client

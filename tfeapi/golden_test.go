@@ -77,7 +77,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 	run := runs.Detail{
 		Run: runs.Run{
 			ID: goldRun, PlanID: "plan-1111111111111111", ApplyID: "apply-1111111111111111", OrganizationID: goldOrg, OrganizationName: "acme",
-			WorkspaceID: goldWS, WorkspaceName: "app", DurableStatus: runs.AwaitingApproval, Message: "m", Source: "terraform+cloud", CreatedBy: goldAnn,
+			WorkspaceID: goldWS, WorkspaceName: "app", Operation: runs.OperationApply, DurableStatus: runs.AwaitingApproval, Message: "m", Source: "terraform+cloud", CreatedBy: goldAnn,
 			Refresh: true, TargetAddrs: []string{"a.b"}, ConfigurationVersionID: "cv-1111111111111111", TerraformVersion: "1.12.6", AdmittedAt: &at,
 			FenceEpoch: &epoch, HasChanges: &changes, ResourceAdditions: 2, PlanFinishedAt: &later, ApprovalExpiresAt: &later, CreatedAt: at, PlanAttempt: dispatch.Finished,
 		},

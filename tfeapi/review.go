@@ -149,7 +149,7 @@ func newReviewView(actor authz.Actor, v runs.Review, held *recoverySummary) *rev
 	r, p := v.Run, project(factsOf(actor, v.Run))
 	view := &reviewView{
 		ID: string(r.ID), WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
-		Operation: string(runs.OperationOf(r)), Status: p.run, DisplayLabel: r.Label(), DurableStatus: string(r.DurableStatus),
+		Operation: string(r.Operation), Status: p.run, DisplayLabel: r.Label(), DurableStatus: string(r.DurableStatus),
 		IntentStatus: string(r.IntentStatus()), DeploymentStatus: r.DeploymentStatus(), DurableReason: r.DurableReason, Reason: r.DurableReason,
 		StatusMessage: r.StatusMessage, WaitingReason: orNull(r.WaitsFor()), DurableHistory: durableHistory(v.Detail), TerraformVersion: r.TerraformVersion,
 		CreatedAt: r.CreatedAt, ApprovalExpiresAt: r.ApprovalExpiresAt, CancelRequestedAt: r.CancelRequestedAt, FinishedAt: r.FinishedAt,

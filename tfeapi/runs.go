@@ -3,7 +3,6 @@ package tfeapi
 import (
 	"strings"
 
-	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
@@ -65,15 +64,13 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 		included = append(included, s.newApplyView(r.actor, d))
 	}
 	if asked["workspace"] {
-		w, err := s.Workspaces.Get(r.ctx, r.actor, d.WorkspaceID)
+		view, err := s.workspaceOfRun(r, d)
 		if err != nil {
 			return nil, err
 		}
-		view := s.newWorkspaceView(r.actor, w)
-		// The client reads here whether to draw the run that it asks for, which was settled
-		// when the run began: the workspace may have been changed since.
-		view.StructuredRunOutputEnabled = d.StructuredOutput
-		included = append(included, view)
+		if view != nil {
+			included = append(included, view)
+		}
 	}
 	if asked["created-by"] {
 		u, err := s.Accounts.User(r.ctx, r.actor, d.CreatedBy)
@@ -92,6 +89,23 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 		included = append(included, newConfigurationView(c))
 	}
 	return included, nil
+}
+
+// workspaceOfRun gives the workspace as it is included with a run; nil when it is
+// deleted, as a teardown's is when the run has ended.
+func (s *server) workspaceOfRun(r *request, d runs.Detail) (*workspaceView, error) {
+	w, err := s.Workspaces.Get(r.ctx, r.actor, d.WorkspaceID)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	view := s.newWorkspaceView(r.actor, w)
+	// The client reads here whether to draw the run that it asks for, which was settled
+	// when the run began: the workspace may have been changed since.
+	view.StructuredRunOutputEnabled = d.StructuredOutput
+	return view, nil
 }
 
 // listWorkspaceRuns leaves out the runs that only plan unless filter[operation] asks
@@ -119,6 +133,8 @@ func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 
 type runAttributes struct {
 	Message         Opt[string]        `json:"message"`
+	Operation       Opt[string]        `json:"operation"`
+	Teardown        Opt[bool]          `json:"teardown"`
 	PlanOnly        Opt[bool]          `json:"plan-only"`
 	SavePlan        Opt[bool]          `json:"save-plan"`
 	IsDestroy       Opt[bool]          `json:"is-destroy"`
@@ -138,17 +154,7 @@ func (s *server) createRun(r *request) (answer, error) {
 		return answer{}, err
 	}
 	d, isNew, err := s.Runs.Create(r.ctx, r.actor, wanted)
-	if err != nil {
-		return answer{}, err
-	}
-	view, err := s.runDocument(r, d)
-	if err != nil {
-		return answer{}, err
-	}
-	if !isNew {
-		return ok(view), nil
-	}
-	return created(view), nil
+	return s.runAnswer(r, d, isNew, err)
 }
 
 func runInput(r *request) (n runs.NewRun, err error) {
@@ -170,6 +176,7 @@ func runInput(r *request) (n runs.NewRun, err error) {
 	}
 	a := in.Attributes
 	n = runs.NewRun{
+		Operation: runs.Operation(a.Operation.Or("")), Teardown: a.Teardown.Or(false),
 		Message: a.Message.Or(""), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
 		Refresh: a.Refresh.Pointer(), RefreshOnly: a.RefreshOnly.Or(false), AutoApply: a.AutoApply.Pointer(), AllowEmptyApply: a.AllowEmptyApply.Or(false),
 		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value, GenerateConfig: a.GenerateConfig.Or(false),
@@ -205,19 +212,11 @@ type commentAttributes struct {
 // actOnRun reads the id and the comment of an action and does it. The client sends
 // "{}" or nothing, and does not read the answer.
 func actOnRun(r *request, act func(run ids.Run, comment string) error) (answer, error) {
-	run, err := id[ids.Run](r)
+	run, attributes, err := actionInput[commentAttributes](r)
 	if err != nil {
 		return answer{}, err
 	}
-	body, err := r.body()
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := decodeUntyped[commentAttributes](body)
-	if err != nil {
-		return answer{}, err
-	}
-	return accepted(), act(run, in.Attributes.Comment.Or(""))
+	return accepted(), act(run, attributes.Comment.Or(""))
 }
 
 func (s *server) applyRun(r *request) (answer, error) {
@@ -226,29 +225,4 @@ func (s *server) applyRun(r *request) (answer, error) {
 
 func (s *server) discardRun(r *request) (answer, error) {
 	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Discard(r.ctx, r.actor, run, comment) })
-}
-
-func (s *server) cancelRun(r *request) (answer, error) {
-	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Cancel(r.ctx, r.actor, run, comment) })
-}
-
-// forceCancelRun always refuses: no run offers is-force-cancelable. A plan that does
-// not stop is ended by its runner's lost heartbeat; an apply that does not stop may
-// have written something, which only recovery can settle (G-44).
-func (s *server) forceCancelRun(r *request) (answer, error) {
-	d, err := s.runOfPath(r)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := authz.Allow(r.actor, authz.RunApply, d.Object()); err != nil {
-		return answer{}, err
-	}
-	way := "Cancel it and wait for its runner."
-	switch {
-	case d.DurableStatus == runs.Applying:
-		way = "It is applying, and what it has written must be looked at before the workspace is free. Cancel it; if its runner does not answer, the run is held, and an operator recovers it with: holdfast admin recover " + string(d.ID) + " --reason REASON --apply"
-	case d.DurableStatus.Final():
-		way = "It has ended."
-	}
-	return answer{}, fault.New(fault.Conflict, "invalid_transition", "%s is %s and cannot be force-canceled. %s", d.ID, d.DurableStatus, way)
 }

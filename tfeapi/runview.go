@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
 )
 
@@ -88,13 +89,13 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 	mayApply := authz.Can(actor, authz.RunApply, r.Object())
 	view := &runView{
 		ID: string(r.ID), Status: p.run,
-		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable},
+		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable, IsForceCancelable: p.forceCancelable},
 		Permissions: runPermissions{
-			CanApply: mayApply, CanCancel: mayApply, CanDiscard: mayApply, CanForceCancel: mayApply,
+			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: mayApply, CanForceExecute: mayApply,
 		},
 		HasChanges: p.plan == "finished" && r.HasChanges != nil && *r.HasChanges,
 		Message:    r.Message, Source: r.Source, TriggerReason: "manual", CreatedAt: r.CreatedAt, CanceledAt: canceledAt(r),
-		ForceCancelAvailableAt: forceCancelAvailableAt(r), StatusTimestamps: runTimestamps(d, p),
+		ForceCancelAvailableAt: r.ForceCancelAvailableAt, StatusTimestamps: runTimestamps(d, p),
 		PlanOnly: r.PlanOnly, SavePlan: r.SavePlan, IsDestroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, AutoApply: r.AutoApply,
 		AllowEmptyApply: r.AllowEmptyApply, TargetAddrs: list(r.TargetAddrs), ReplaceAddrs: list(r.ReplaceAddrs), AllowConfigGeneration: r.GenerateConfig,
 		TerraformVersion: r.TerraformVersion,
@@ -102,12 +103,13 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		DurableStatus:    string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
 		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt, Fence: newRunFence(r),
 		WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
-		Operation: string(runs.OperationOf(r)), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitsFor()),
+		Operation: string(r.Operation), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitsFor()),
 		DurableHistory: durableHistory(d),
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},
 			"configuration-version": ref{"configuration-versions", string(r.ConfigurationVersionID)}, "created-by": ref{"users", string(r.CreatedBy)},
 			"run-events": runEventRefs(d), "cost-estimate": nil, "comments": []ref{},
+			"source-run": runRef(r.SourceRunID), "promoted-runs": runRefs(r.PromotedRuns), "replan-of": runRef(r.ReplanOf),
 		},
 	}
 	for _, v := range variables {
@@ -139,18 +141,20 @@ func canceledAt(r runs.Run) *time.Time {
 	return r.CancelRequestedAt
 }
 
-// forceCancelGrace is how long a runner gets to stop by itself.
-const forceCancelGrace = 5 * time.Minute
-
-// forceCancelAvailableAt is set on every canceled run, because clients demand it
-// (amendment 10); is-force-cancelable says whether anything can be done.
-func forceCancelAvailableAt(r runs.Run) *time.Time {
-	canceled := canceledAt(r)
-	if canceled == nil {
+// runRef is the relation to another run, or none.
+func runRef(id ids.Run) any {
+	if id == "" {
 		return nil
 	}
-	at := canceled.Add(forceCancelGrace)
-	return &at
+	return ref{"runs", string(id)}
+}
+
+func runRefs(list []ids.Run) []ref {
+	refs := make([]ref, len(list))
+	for i, id := range list {
+		refs[i] = ref{"runs", string(id)}
+	}
+	return refs
 }
 
 // runTimestamps says when the run came to each status that clients know.
@@ -163,7 +167,7 @@ func runTimestamps(d runs.Detail, p projection) map[string]string {
 	}
 	set("plan-queued-at", d.AdmittedAt)
 	set("confirmed-at", d.ConfirmedAt)
-	for _, step := range d.History {
+	for _, step := range d.ThisRound() {
 		switch step.ToStatus {
 		case runs.Planning:
 			set("planning-at", &step.At)
@@ -182,6 +186,9 @@ func runTimestamps(d runs.Detail, p projection) map[string]string {
 			"errored": "errored-at", "canceled": "canceled-at",
 		}
 		set(final[p.run], d.FinishedAt)
+		if d.DurableReason == runs.ForceCanceled {
+			set("force-canceled-at", d.FinishedAt)
+		}
 	}
 	return stamps
 }

@@ -12,6 +12,7 @@ type runFacts struct {
 	planAttempt  bool // a plan attempt exists: nothing is in front of the run any more
 	planFinished bool // the plan ended with a result
 	savePlan     bool
+	keepsPlan    bool // its end is a plan that can be promoted
 	autoApply    bool
 	confirmed    bool // a decision was recorded, or a client confirmed
 	applyAttempt bool // an apply attempt exists
@@ -19,6 +20,7 @@ type runFacts struct {
 	planJustFinished bool // a client that follows the plan may not have seen its end yet
 
 	cancelRequested bool
+	forceCancelDue  bool // a canceled plan has not stopped in the time it was given
 	callerMayDecide bool // the caller has the right to apply
 }
 
@@ -26,8 +28,9 @@ type runFacts struct {
 func factsOf(actor authz.Actor, r runs.Run) runFacts {
 	return runFacts{
 		durable: r.DurableStatus, planAttempt: r.PlanAttempt != "", planFinished: r.PlanFinishedAt != nil, savePlan: r.SavePlan,
+		keepsPlan: r.Operation == runs.OperationPlan && r.HasChanges != nil && *r.HasChanges,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
-		cancelRequested: r.CancelRequestedAt != nil,
+		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
 		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
 	}
 }
@@ -36,7 +39,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 type projection struct {
 	run, plan, apply string
 
-	confirmable, discardable, cancelable bool
+	confirmable, discardable, cancelable, forceCancelable bool
 }
 
 // project gives the wire statuses of a run (checklist §3.1 with amendment 1). It is
@@ -55,7 +58,7 @@ func project(f runFacts) projection {
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.Planning, runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
 		// Without policy sets the last three pass within one transaction (amendment 1).
-		return projection{run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested}
+		return projection{run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested, forceCancelable: f.forceCancelDue}
 	case runs.AwaitingApproval:
 		return awaitingApproval(f)
 	case runs.Applying:
@@ -89,6 +92,9 @@ func ended(f runFacts) projection {
 	case runs.Succeeded:
 		if f.applyAttempt {
 			return projection{run: "applied", plan: "finished", apply: "finished"}
+		}
+		if f.keepsPlan { // it can be promoted, and not be confirmed
+			return projection{run: "planned_and_saved", plan: "finished", apply: "unreachable"}
 		}
 		return projection{run: "planned_and_finished", plan: "finished", apply: "unreachable"}
 	case runs.PolicyFailed:

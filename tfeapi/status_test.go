@@ -23,6 +23,7 @@ func TestProjection(t *testing.T) {
 		{"3", runFacts{durable: "queued", planAttempt: true}, "plan_queued", "queued", "pending", "X"},
 		{"4", runFacts{durable: "planning"}, "planning", "running", "pending", "X"},
 		{"4 canceling", runFacts{durable: "planning", cancelRequested: true}, "planning", "running", "pending", ""},
+		{"4 not stopping", runFacts{durable: "planning", cancelRequested: true, forceCancelDue: true}, "planning", "running", "pending", "F"},
 		{"5", runFacts{durable: "plan_complete", planFinished: true}, "planning", "running", "pending", "X"},
 		{"6", runFacts{durable: "policy_evaluating", planFinished: true}, "planning", "running", "pending", "X"},
 		{"7", runFacts{durable: "policy_passed", planFinished: true}, "planning", "running", "pending", "X"},
@@ -36,6 +37,8 @@ func TestProjection(t *testing.T) {
 		{"11 canceling", runFacts{durable: "applying", planFinished: true, applyAttempt: true, cancelRequested: true}, "applying", "finished", "running", ""},
 		{"12", runFacts{durable: "succeeded", planFinished: true, applyAttempt: true}, "applied", "finished", "finished", ""},
 		{"13", runFacts{durable: "succeeded", planFinished: true}, "planned_and_finished", "finished", "unreachable", ""},
+		{"13 a plan to promote", runFacts{durable: "succeeded", planFinished: true, keepsPlan: true}, "planned_and_saved", "finished", "unreachable", ""},
+		{"12 a saved plan", runFacts{durable: "succeeded", planFinished: true, keepsPlan: true, savePlan: true, applyAttempt: true}, "applied", "finished", "finished", ""},
 		{"14", runFacts{durable: "plan_credentials_required"}, "errored", "errored", "unreachable", ""},
 		{"15", runFacts{durable: "plan_failed"}, "errored", "errored", "unreachable", ""},
 		{"16", runFacts{durable: "policy_failed", planFinished: true}, "errored", "finished", "unreachable", ""},
@@ -70,7 +73,7 @@ func flags(p projection) (s string) {
 	for _, f := range []struct {
 		name string
 		on   bool
-	}{{"C", p.confirmable}, {"D", p.discardable}, {"X", p.cancelable}} {
+	}{{"C", p.confirmable}, {"D", p.discardable}, {"X", p.cancelable}, {"F", p.forceCancelable}} {
 		if f.on {
 			s += f.name
 		}

@@ -189,5 +189,8 @@ update variables
    set key = @key, category = @category, value_sealed = @value_sealed, hcl = @hcl, sensitive = @sensitive, description = @description
  where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;
 
+-- name: VariablesPurge
+delete from variables where organization_id = @organization_id and workspace_id = @workspace_id;
+
 -- name: VariableDelete
 delete from variables where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;

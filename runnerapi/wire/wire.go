@@ -214,6 +214,15 @@ const (
 	OutcomeUnknown  = "unknown" // the runner cannot tell what tofu did
 )
 
+// Reasons for an errored attempt that are not tofu's own.
+const (
+	// ReasonUnsupportedProvider: a provider that the configuration requires has no package
+	// for the runner's platform. Whatever waits with the same configuration would end the same.
+	ReasonUnsupportedProvider = "unsupported_provider"
+	// ReasonDispatchFailed: the runner could not start what it was to execute.
+	ReasonDispatchFailed = "dispatch_failed"
+)
+
 // Done ends an attempt. The exact repeat is accepted; another one is refused (RP-20).
 type Done struct {
 	Outcome     string `json:"outcome"`
@@ -223,6 +232,8 @@ type Done struct {
 	TofuDigest  string `json:"tofu_digest"` // SHA-256 of the tofu binary, hex
 	// Message says in one or two lines what failed before tofu ran; tofu's own errors are in the log.
 	Message string `json:"message,omitempty"`
+	// Reason is one of the Reasons, or absent; one that the server does not know counts as absent.
+	Reason string `json:"reason,omitempty"`
 	// Plan, of a finished plan.
 	Plan *PlanSummary `json:"plan,omitempty"`
 	// Confirmed, of an apply with exit 0; absent when the confirmation was refused or could not be had.
