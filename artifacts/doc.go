@@ -10,7 +10,8 @@
 // Layout: <organization>/<workspace>/<kind>/<object> is the body, the same with
 // .dek.<version> its sidecar, <organization>/organization-key.<version> the wrapped
 // organization key. With the key ring that is enough to read a store whose database
-// is lost. Whoever shreds an organization removes the key's row and that object.
+// is lost. <organization>/<workspace>/witness/<run> tells of an apply that was permitted
+// (witness.go); it alone has no row and may be put again. Whoever shreds an organization removes the key's row and that object.
 // Invariants: a key is used once and never overwritten; no key plus "/" begins
 // another. A row is stored only after body and sidecar are (TestPut…). A stored
 // object opens whole and in its own place or is an error, never an empty or partial
@@ -20,5 +21,5 @@
 // versions of the store.
 // Refuses: to reuse an object id; to remove bytes without a row; to open an object
 // that was discarded.
-// Tested by: service_test.go, sweep_test.go, values_test.go, s3_test.go with storetest.
+// Tested by: service_test.go, sweep_test.go, values_test.go, witness_test.go, s3_test.go with storetest.
 package artifacts

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -12,6 +11,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 )
@@ -59,6 +59,13 @@ type Attempt struct {
 	TokenExpiresAt      *time.Time
 	Manifest            []byte
 	ManifestDigest      string
+	ExecutionNonce      string // f(run, attempt); fixed by accept (AU-15)
+	AcceptDigest        string // of what its runner accepted with
+	StartDigest         string // of what its apply-start was redeemed with
+	JTI                 string `db:"jti"` // of its session; empty without one
+	RunnerVersion       string // its runner's release
+	RunnerDigest        string
+	StartDeniedAt       *time.Time // a gate refused its apply-start
 	HeartbeatAt         *time.Time
 	StopRequestedAt     *time.Time
 	ApplyStartedAt      *time.Time
@@ -154,6 +161,10 @@ type Acceptance struct {
 	Runner  ids.Runner
 	Sandbox string // where it will execute
 	JSONLog bool   // it will send a log of events beside the human one
+	// Bootstrap asks for a capability to redeem in place of the session itself.
+	Bootstrap bool
+	Release   gates.Release // of the runner
+	Lifetime  time.Duration // of the bootstrap capability
 }
 
 // Accept opens the session of an assigned attempt in a sandbox (RP-08, RP-09). The
@@ -179,11 +190,12 @@ func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a A
 	}
 	_, err = postgres.Value[time.Time](ctx, tx, Queries.Get("Accept"), postgres.Args{
 		"id": a.ID, "runner_id": by.Runner, "sandbox_id": by.Sandbox, "json_log": by.JSONLog, "authority_seconds": authority.Seconds(),
+		"execution_nonce": Nonce(a.RunID, a.ID), "accept_digest": by.Digest(), "runner_version": by.Release.Version, "runner_digest": by.Release.Digest,
 	})
 	if err != nil {
 		return fmt.Errorf("accept %s: %w", a.ID, err)
 	}
-	return nil
+	return openSession(ctx, tx, a, by)
 }
 
 // FixManifest stores the bytes of the manifest and their digest, once (PL-01).
@@ -193,94 +205,6 @@ func FixManifest(ctx context.Context, tx postgres.Tx, id ids.Attempt, manifest [
 		return fault.New(fault.Conflict, "manifest_fixed", "The manifest of %s is fixed already.", id)
 	}
 	return err
-}
-
-const tokenPrefix = "hfa_"
-
-// Token gives the session token of a running attempt. It is derived, so the exact
-// repeat of an accept gives the same one, and it is stored nowhere.
-func (s *Service) Token(a Attempt) string {
-	return tokenPrefix + string(a.ID) + "." + s.links.Mint(tokenSubject(a.ID, a.SandboxID), *a.TokenExpiresAt)
-}
-
-func tokenSubject(id ids.Attempt, sandbox string) string {
-	return "attempt-session/" + string(id) + "/" + sandbox
-}
-
-// IsToken tells whether the text looks like a session token.
-func IsToken(token string) bool {
-	return strings.HasPrefix(token, tokenPrefix)
-}
-
-// Authenticate gives the actor a session token stands for, as long as its attempt
-// runs and its authority lasts; else Unauthenticated.
-func (s *Service) Authenticate(ctx context.Context, token string) (actor authz.Actor, err error) {
-	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid, or its attempt has ended.")
-	id, mac, ok := parseToken(token)
-	if !ok {
-		return actor, refused
-	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate", func(tx postgres.Tx) error {
-		row, err := postgres.One[struct {
-			ID                   ids.Attempt
-			OrganizationID       ids.Organization
-			WorkspaceID          ids.Workspace
-			RunID                ids.Run
-			Phase                authz.Phase
-			SandboxID            string
-			FenceEpoch           int64
-			PredecessorVersionID ids.StateVersion
-			Applying             bool
-		}](ctx, tx, Queries.Get("Session"), postgres.Args{"id": id})
-		if postgres.NoRow(err) {
-			return refused
-		}
-		if err != nil {
-			return err
-		}
-		if !s.links.Minted(mac, tokenSubject(row.ID, row.SandboxID)) { // its end was compared by the database's clock
-			return refused
-		}
-		actor = authz.Actor{
-			Kind: authz.AttemptActor, Name: string(row.RunID), Attempt: row.ID, Run: row.RunID, Organization: row.OrganizationID, Workspace: row.WorkspaceID,
-			Phase: row.Phase, Sandbox: row.SandboxID, Epoch: row.FenceEpoch, Predecessor: row.PredecessorVersionID, Applying: row.Applying,
-		}
-		return nil
-	})
-	return actor, err
-}
-
-// AuthenticateEnded gives the attempt a session token was made for, even when the
-// attempt has ended: only a repeated report may use it.
-func (s *Service) AuthenticateEnded(ctx context.Context, token string) (id ids.Attempt, err error) {
-	refused := fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
-	claimed, mac, ok := parseToken(token)
-	if !ok {
-		return "", refused
-	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.authenticate-ended", func(tx postgres.Tx) error {
-		a, err := Get(ctx, tx, claimed)
-		if fault.Is(err, fault.NotFound) || (err == nil && !s.links.Minted(mac, tokenSubject(a.ID, a.SandboxID))) {
-			return refused
-		}
-		id = a.ID
-		return err
-	})
-	return id, err
-}
-
-// parseToken splits a session token; ok is false for text that cannot be one.
-func parseToken(token string) (id ids.Attempt, mac string, ok bool) {
-	rest, ok := strings.CutPrefix(token, tokenPrefix)
-	if !ok {
-		return "", "", false
-	}
-	name, mac, ok := strings.Cut(rest, ".")
-	if !ok {
-		return "", "", false
-	}
-	id, err := ids.Parse[ids.Attempt](name)
-	return id, mac, err == nil
 }
 
 // Heartbeat notes that the runner lives and tells whether it shall stop (RP-11).
@@ -298,10 +222,10 @@ func RequestStop(ctx context.Context, tx postgres.Tx, id ids.Attempt) error {
 	return err
 }
 
-// StartApply notes that the authority to apply was redeemed and when. first is
-// false when it was before, or when the attempt is no running apply.
-func StartApply(ctx context.Context, tx postgres.Tx, id ids.Attempt) (at time.Time, first bool, err error) {
-	at, err = postgres.Value[time.Time](ctx, tx, Queries.Get("StartApply"), postgres.Args{"id": id})
+// StartApply notes that the authority to apply was redeemed, when, and with which
+// input. first is false when it was before, or when the attempt is no running apply.
+func StartApply(ctx context.Context, tx postgres.Tx, id ids.Attempt, digest string) (at time.Time, first bool, err error) {
+	at, err = postgres.Value[time.Time](ctx, tx, Queries.Get("StartApply"), postgres.Args{"id": id, "start_digest": digest})
 	if postgres.NoRow(err) {
 		return time.Time{}, false, nil
 	}

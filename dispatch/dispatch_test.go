@@ -366,32 +366,52 @@ func TestTheTokenLivesAsLongAsItsAttempt(t *testing.T) {
 		return err
 	})
 
-	refused := func(token string) {
+	refused := func(token string, kind fault.Kind, code string) {
 		t.Helper()
 		_, err := w.Authenticate(ctx, token)
-		wantFault(t, err, fault.Unauthenticated, "unauthenticated")
+		wantFault(t, err, kind, code)
 	}
 	neighbour := w.running(authz.Plan)
-	mac := token[strings.Index(token, ".")+1:]
-	for _, bad := range []string{"", "hfa_", "hfa_.", token[:len(token)-1], token + "A", mac, "hfa_" + string(id), "hfa_" + string(neighbour.ID) + "." + mac, "hfa_\xff." + mac, "hfa_a\x00." + mac, "hfa_" + string(ids.New[ids.Attempt]()) + "." + mac} {
-		refused(bad)
+	body, mac, _ := strings.Cut(token, ".")
+	others, _, _ := strings.Cut(w.Token(neighbour), ".")
+	for _, bad := range []string{"", "hfa_", "hfa_.", token[:len(token)-1], token + "A", mac, "hfa_" + string(id), others + "." + mac, "hfa_\xff." + mac, "hfa_a\x00." + mac, body + "A." + mac, strings.Replace(token, "hfa_", "hfb_", 1)} {
+		refused(bad, fault.Unauthenticated, "unauthenticated")
 	}
-	other := a
-	other.SandboxID = "another box"
-	refused(w.Token(other))
+	// What was minted here and is not known is no wrong token (architecture §3).
+	for what, spoil := range map[string]func(*dispatch.Attempt){
+		"sandbox":   func(a *dispatch.Attempt) { a.SandboxID = "another box" },
+		"phase":     func(a *dispatch.Attempt) { a.Phase = authz.Plan },
+		"attempt":   func(a *dispatch.Attempt) { a.ID = ids.New[ids.Attempt]() },
+		"run":       func(a *dispatch.Attempt) { a.RunID = ids.New[ids.Run]() },
+		"workspace": func(a *dispatch.Attempt) { a.WorkspaceID = ids.New[ids.Workspace]() },
+		"epoch":     func(a *dispatch.Attempt) { a.FenceEpoch = nil },
+		"session":   func(a *dispatch.Attempt) { a.JTI = "another" },
+	} {
+		other := a
+		spoil(&other)
+		_, lost, err := w.Identify(ctx, w.Token(other))
+		require.NoError(t, err, what)
+		assert.NotNil(t, lost, what)
+		refused(w.Token(other), fault.RecoveryHeld, "authority_lost")
+	}
 
-	ended := func() (ids.Attempt, error) { return w.AuthenticateEnded(ctx, token) }
 	w.exec("update attempts set token_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": id})
-	refused(token) // the persisted end of its authority decides (AU-20)
+	refused(token, fault.Unauthenticated, "capability_expired") // the persisted end of its authority decides (AU-20)
 	w.exec("update attempts set token_expires_at = @at where id = @id", postgres.Args{"id": id, "at": a.TokenExpiresAt})
 	_, err = w.Authenticate(ctx, token)
 	require.NoError(t, err)
 	w.finish(w.get(id))
-	refused(token)
-	got, err := ended()
+	refused(token, fault.Unauthenticated, "session_ended")
+	got, lost, err := w.IdentifyEnded(ctx, token)
 	require.NoError(t, err, "a report may be repeated")
+	assert.Nil(t, lost)
 	assert.Equal(t, id, got)
-	_, err = w.AuthenticateEnded(ctx, w.Token(other))
+	other := a
+	other.SandboxID = "another box"
+	_, lost, err = w.IdentifyEnded(ctx, w.Token(other))
+	require.NoError(t, err)
+	assert.NotNil(t, lost)
+	_, _, err = w.IdentifyEnded(ctx, "hfa_x."+mac)
 	wantFault(t, err, fault.Unauthenticated, "unauthenticated")
 }
 
@@ -424,7 +444,7 @@ func TestApplyStartsOnce(t *testing.T) {
 	apply := w.running(authz.Apply)
 	start := func(id ids.Attempt) (first bool) {
 		w.do(func(tx postgres.Tx) (err error) {
-			_, first, err = dispatch.StartApply(ctx, tx, id)
+			_, first, err = dispatch.StartApply(ctx, tx, id, "digest")
 			return err
 		})
 		return first

@@ -1,9 +1,11 @@
 // Package dispatch hands attempts to runners and takes in what they say.
 //
-// Owns: tables attempts, runners, runner_group_versions, attempt_artifacts and
-// log_chunks. Words: attempt (one execution of one phase of a run), group and runner
+// Owns: tables attempts, attempt_sessions, runners, runner_group_versions,
+// attempt_artifacts and log_chunks. Words: attempt (one execution of one phase of a run), group and runner
 // (who executes), assignment (an offer that expires), session (from accept to done;
-// its token is derived from attempt, sandbox and expiry, and stands nowhere),
+// its token is derived from what it is bound to, says so, and stands nowhere),
+// bootstrap (the capability that is redeemed for a session, once), lost (a session that
+// was minted here and that the database does not know),
 // artifact (what an attempt hands over), stream (one of the two logs of an attempt:
 // text for people, and events), chunk (a piece of log), demand (what an attempt asks of
 // a runner: organization or pool, version, labels), turn (whose attempt is next), lobby

@@ -2,7 +2,8 @@
 a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.fence_epoch, coalesce(a.runner_id, '') as runner_id, coalesce(a.group_id, '') as group_id,
     a.assignment_expires_at, a.accepted_at, a.sandbox_id, a.token_expires_at, a.manifest, a.manifest_digest, a.heartbeat_at, a.stop_requested_at,
     a.apply_started_at, a.tofu_version, coalesce(a.state_confirmed_id, '') as state_confirmed_id, a.exit_code, a.outcome, a.done_digest, a.log_size,
-    coalesce(a.log_object_id, '') as log_object_id, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
+    coalesce(a.log_object_id, '') as log_object_id, a.execution_nonce, a.accept_digest, a.start_digest, a.runner_version, a.runner_digest, a.start_denied_at,
+    coalesce((select s.jti from attempt_sessions s where s.attempt_id = a.id), '') as jti, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
 
 -- fragment: Demand
 json_build_object('organization', made.organization_id, 'pool', coalesce(made.pool_id, ''), 'version', made.tofu_version, 'selector', made.selector)
@@ -114,6 +115,7 @@ with recursive organizations (id) as (
 ), open_to as materialized (
     select o.id, coalesce((select t.claim_seq from attempts t where t.organization_id = o.id and t.claim_seq is not null order by t.claim_seq desc limit 1), 0) as last_turn
       from (select id from organizations where id is not null union all select @organization where @takes_remote and @organization <> '') o
+     where o.id not in (select c.organization_id from closed_organizations c)
 ), candidates as materialized (
     select c.id, c.organization_id, c.phase, c.speculative, c.created_at, o.last_turn from open_to o cross join lateral (
            select a.id, a.organization_id, a.phase, a.speculative, a.created_at from attempts a
@@ -123,6 +125,7 @@ with recursive organizations (id) as (
     union all
     (select a.id, a.organization_id, a.phase, a.speculative, a.created_at, 0 from attempts a
       where a.status = 'pending' and a.pool_id = @group_id
+        and not exists (select from closed_organizations c join runner_groups g on g.organization_id = c.organization_id where g.id = @group_id)
                 {Fits}
       order by a.phase <> 'apply', a.speculative, a.created_at, a.id limit 64)
 ), ranked as (
@@ -213,6 +216,7 @@ delete from runners where id = @id and group_id = @group_id;
 -- name: Accept
 update attempts
    set status = 'running', accepted_at = clock_timestamp(), heartbeat_at = clock_timestamp(), sandbox_id = @sandbox_id, json_log = @json_log,
+       execution_nonce = @execution_nonce, accept_digest = @accept_digest, runner_version = @runner_version, runner_digest = @runner_digest,
        token_expires_at = date_trunc('second', clock_timestamp()) + make_interval(secs => @authority_seconds::double precision)
  where id = @id and status = 'assigned' and runner_id = @runner_id
 returning token_expires_at;
@@ -220,12 +224,27 @@ returning token_expires_at;
 -- name: FixManifest
 update attempts set manifest = @manifest, manifest_digest = @manifest_digest where id = @id and status = 'running' and manifest is null;
 
+-- name: OpenSession
+insert into attempt_sessions (jti, attempt_id, phase, sandbox_id, bootstrap_expires_at, redeemed_at, redemption_digest)
+values (@jti, @attempt_id, @phase, @sandbox_id, date_trunc('second', clock_timestamp()) + make_interval(secs => @lifetime_seconds::double precision),
+    case when @redemption_digest <> '' then clock_timestamp() end, @redemption_digest);
+
+-- name: BootstrapGet
+select jti, attempt_id, phase, sandbox_id, bootstrap_expires_at, bootstrap_expires_at > clock_timestamp() as open, redeemed_at, redemption_digest
+  from attempt_sessions where attempt_id = @attempt_id;
+
+-- name: Redeem
+update attempt_sessions set redeemed_at = clock_timestamp(), redemption_digest = @redemption_digest
+ where jti = @jti and redeemed_at is null;
+
 -- name: Session
--- Everything an attempt's token stands for, while its attempt runs.
-select a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.sandbox_id, coalesce(a.fence_epoch, 0) as fence_epoch,
-    coalesce(r.predecessor_version_id, '') as predecessor_version_id, a.apply_started_at is not null as applying
+-- Everything an attempt's token stands for; live while its attempt runs and its authority lasts.
+select a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.sandbox_id, coalesce(a.fence_epoch, 0) as fence_epoch,
+    coalesce(r.predecessor_version_id, '') as predecessor_version_id, a.apply_started_at is not null as applying,
+    coalesce(a.token_expires_at > clock_timestamp(), false) as live, coalesce(s.jti, '') as jti
   from attempts a join runs r on r.id = a.run_id
- where a.id = @id and a.status = 'running' and a.token_expires_at > clock_timestamp();
+  left join attempt_sessions s on s.attempt_id = a.id and s.redeemed_at is not null and s.sandbox_id = a.sandbox_id and s.phase = a.phase
+ where a.id = @id;
 
 -- name: Heartbeat
 update attempts set heartbeat_at = clock_timestamp() where id = @id and status = 'running'
@@ -234,8 +253,15 @@ returning stop_requested_at is not null;
 -- name: RequestStop
 update attempts set stop_requested_at = coalesce(stop_requested_at, clock_timestamp()) where id = @id and status = 'running';
 
+-- name: DenyStart
+update attempts set start_denied_at = clock_timestamp() where id = @id and status = 'running' and apply_started_at is null;
+
+-- name: Return
+-- An offer that a gate withdrew before it was accepted.
+update attempts set status = 'pending', runner_id = null, group_id = null, assignment_expires_at = null where id = @id and status = 'assigned';
+
 -- name: StartApply
-update attempts set apply_started_at = clock_timestamp() where id = @id and status = 'running' and phase = 'apply' and apply_started_at is null
+update attempts set apply_started_at = clock_timestamp(), start_digest = @start_digest where id = @id and status = 'running' and phase = 'apply' and apply_started_at is null
 returning apply_started_at;
 
 -- name: ConfirmState

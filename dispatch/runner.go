@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 )
@@ -20,6 +21,7 @@ type RunnerHello struct {
 	Labels       []string // beside those of its group
 	TofuVersions []string // exact
 	Address      string   // where it calls from, for showing
+	Release      gates.Release
 }
 
 // See records a polling runner and its versions, and names a new one (RP-03).

@@ -237,6 +237,28 @@ func HoldForRecovery(ctx context.Context, tx postgres.Tx, tok Token, reason stri
 	return nil
 }
 
+// HoldLost takes the fence from whoever holds it, for the recovery of a run that has
+// authority nobody remembers, and advances the epoch past the one it was given. It must
+// follow Lock in the same transaction.
+func HoldLost(ctx context.Context, tx postgres.Tx, locked Status, run ids.Run, seen int64, reason string) (epoch int64, err error) {
+	epoch, err = postgres.Value[int64](ctx, tx, Queries.Get("HoldLost"), postgres.Args{
+		"workspace_id": locked.Workspace, "epoch": locked.Epoch, "seen_epoch": seen, "holder_id": string(run), "reason": reason,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("hold the fence for a lost run: %w", err)
+	}
+	return epoch, nil
+}
+
+// LostBy gives the workspace that HoldLost keeps for a run; found is false without one.
+func LostBy(ctx context.Context, tx postgres.Tx, run ids.Run) (workspace ids.Workspace, found bool, err error) {
+	workspace, err = postgres.Value[ids.Workspace](ctx, tx, Queries.Get("LostBy"), postgres.Args{"holder_id": string(run)})
+	if postgres.NoRow(err) {
+		return "", false, nil
+	}
+	return workspace, err == nil, err
+}
+
 func args(tok Token) postgres.Args {
 	return postgres.Args{"workspace_id": tok.Workspace, "epoch": tok.Epoch, "holder_kind": string(tok.Holder.Kind), "holder_id": tok.Holder.ID}
 }

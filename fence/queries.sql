@@ -38,3 +38,14 @@ returning epoch;
 update workspace_fences
    set recovery_held = true, reason = @reason
  where workspace_id = @workspace_id and epoch = @epoch and holder_kind = 'run' and holder_id = @holder_id;
+
+-- name: HoldLost
+-- The epoch passes the one that was handed out and forgotten, too.
+update workspace_fences
+   set epoch = greatest(epoch, @seen_epoch::bigint) + 1, holder_kind = 'recovery', holder_id = @holder_id, holder_name = @holder_id,
+       reason = @reason, recovery_held = true, acquired_at = clock_timestamp()
+ where workspace_id = @workspace_id and epoch = @epoch
+returning epoch;
+
+-- name: LostBy
+select workspace_id from workspace_fences where holder_kind = 'recovery' and holder_id = @holder_id and recovery_held;

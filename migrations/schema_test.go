@@ -48,6 +48,8 @@ values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
 insert into runners (id, group_id, name) values ('agent-1', 'apool-1', 'r');
 insert into runner_groups (id, organization_id, name) values ('apool-a', 'org-a', 'pool'), ('apool-b', 'org-b', 'pool');
 insert into runner_tokens (id, group_id, hash) values ('at-r', 'apool-1', decode(repeat('ee', 32), 'hex'));
+insert into attempt_sessions (jti, attempt_id, phase, sandbox_id, bootstrap_expires_at) values ('jti-1', 'att-a', 'plan', 's', clock_timestamp());
+insert into database_identity (system_identifier, timeline) values ('1', 1);
 insert into tags (id, organization_id, name) values ('tag-1', 'org-a', 't');
 insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-1', 'org-a', 'ws-a', 'k');
 insert into sessions (hash, user_id) values (decode(repeat('cc', 32), 'hex'), 'user-1');
@@ -156,6 +158,14 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "evidence_is_append_only", "delete from run_stages where id = 'stg-a2'"},
 	{"23514", "evidence_is_append_only", "truncate run_stages cascade"},
 	{"23503", "run_history_run_id_fkey", "delete from runs where id = 'run-a2'"},
+
+	// gates and authority
+	{"23514", "launch_controls_singleton", "insert into launch_controls (singleton) values (false)"},
+	{"23514", "allowed_releases_list", "insert into allowed_releases (list, version, digest) values ('server', '1', 'd')"},
+	{"23505", "attempt_sessions_one", "insert into attempt_sessions (jti, attempt_id, phase, sandbox_id, bootstrap_expires_at) values ('jti-2', 'att-a', 'plan', 's', clock_timestamp())"},
+	{"23505", "attempt_sessions_pkey", "insert into attempt_sessions (jti, attempt_id, phase, sandbox_id, bootstrap_expires_at) values ('jti-1', 'att-b', 'plan', 's', clock_timestamp())"},
+	{"23514", "attempt_sessions_redeemed_whole", "update attempt_sessions set redeemed_at = clock_timestamp()"},
+	{"23514", "database_identity_singleton", "insert into database_identity (singleton, system_identifier, timeline) values (false, '1', 1)"},
 
 	// tags and sign-in
 	{"23514", "tags_form", "update tags set name = 'a b'"},

@@ -43,6 +43,11 @@ type Report struct {
 // Errors: NotFound; Conflict "not_held" when the run holds nothing for recovery.
 func (s *Service) Inspect(ctx context.Context, run ids.Run) (r Report, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "recovery.inspect", func(tx postgres.Tx) error {
+		report, _, _, found, err := s.lost(ctx, tx, run, fence.Read)
+		if err != nil || found {
+			r = report
+			return err
+		}
 		held, err := runs.Load(ctx, tx, run)
 		if err != nil {
 			return err
@@ -99,6 +104,11 @@ func (s *Service) Release(ctx context.Context, actor authz.Actor, run ids.Run, r
 		return Report{}, fault.New(fault.Invalid, "reason_required", "Say in 1 to 2,000 characters why the current state can be trusted; it is kept in the audit log.")
 	}
 	err = postgres.InTx(ctx, s.db, "recovery.release", func(tx postgres.Tx) error {
+		report, found, err := s.releaseLost(ctx, tx, actor, run, reason)
+		if err != nil || found {
+			r = report
+			return err
+		}
 		held, status, err := runs.Lock(ctx, tx, run)
 		if err != nil {
 			return err

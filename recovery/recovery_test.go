@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -158,7 +159,7 @@ func TestRelease(t *testing.T) {
 	_, _, err = w.state.Begin(ctx, e.actor, w.ws, state.Create{Serial: 3, Lineage: lineage, MD5: "0123456789abcdef0123456789abcdef"})
 	require.Error(t, err)
 	_, err = w.disp.Authenticate(ctx, e.session.Token)
-	wantCode(t, err, fault.Unauthenticated, "unauthenticated")
+	wantCode(t, err, fault.Unauthenticated, "session_ended")
 
 	t.Log("once")
 	_, err = w.Release(ctx, system, run, "again")
@@ -270,4 +271,42 @@ func TestNothingHappensUnrecorded(t *testing.T) {
 	assert.Equal(t, "full_disk", constraint)
 	assert.Equal(t, fenceBefore, w.fence())
 	assert.Equal(t, runBefore, w.get(run))
+}
+
+// TestAWorkspaceOfALostRunIsReleased: also one of a run that the database does not know.
+func TestAWorkspaceOfALostRunIsReleased(t *testing.T) {
+	w := newWorld(t)
+	for _, known := range []bool{false, true} {
+		run := ids.New[ids.Run]()
+		if known {
+			run = w.run()
+			e := w.take(run)
+			e.plan()
+			require.NoError(t, w.runs.Discard(ctx, w.owner, run, ""))
+		}
+		epoch, expires := int64(41), time.Now().Add(time.Hour)
+		token := w.disp.Token(dispatch.Attempt{
+			ID: ids.New[ids.Attempt](), RunID: run, OrganizationID: w.organization(), WorkspaceID: w.ws, Phase: authz.Apply, SandboxID: "box", FenceEpoch: &epoch, JTI: "j", TokenExpiresAt: &expires,
+		})
+		_, err := w.runs.Authenticate(ctx, token)
+		wantCode(t, err, fault.RecoveryHeld, "authority_lost")
+		held := w.fence()
+		require.True(t, held.RecoveryHeld)
+
+		r, err := w.Inspect(ctx, run)
+		require.NoError(t, err)
+		assert.Equal(t, []any{run, "acme/app", "authority_lost", held.Epoch}, []any{r.Run, r.Workspace, r.Reason, r.Epoch})
+		assert.Equal(t, known, r.Status != "")
+		_, err = w.Release(ctx, w.member, run, "looked at it")
+		assert.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+		_, err = w.Release(ctx, system, run, "")
+		wantCode(t, err, fault.Invalid, "reason_required")
+		assert.Equal(t, held, w.fence())
+		_, err = w.Release(ctx, system, run, "looked at it")
+		require.NoError(t, err)
+		assert.False(t, w.fence().Held())
+		assert.Greater(t, w.fence().Epoch, held.Epoch)
+		_, err = w.Release(ctx, system, run, "again")
+		require.Error(t, err)
+	}
 }

@@ -251,3 +251,15 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 	assert.True(t, fault.Is(err, kind), "kind of %v", err)
 	assert.True(t, fault.HasCode(err, code), "code of %v is not %s", err, code)
 }
+
+// organization is that of the workspace.
+func (w *world) organization() ids.Organization {
+	w.Helper()
+	var of ids.Organization
+	require.NoError(w, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) error {
+		ws, err := workspaces.Load(ctx, tx, w.ws)
+		of = ws.Organization
+		return err
+	}))
+	return of
+}

@@ -102,7 +102,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
 		host: r.host, providers: r.providers, caFile: r.cfg.CAFile, stop: newStopper(),
 	}
-	lifetime, err := a.takeOver(r.cfg.Token, work)
+	lifetime, err := a.takeOver(r.cfg.Token, r.release, work)
 	if err != nil {
 		a.remove()
 		return nil, nil, err
@@ -121,7 +121,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 }
 
 // takeOver signals ready and accepts. It gives the time that the session lasts.
-func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime time.Duration, err error) {
+func (a *attempt) takeOver(groupToken string, release wire.Release, work wire.Assignment) (lifetime time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(work.ExpiresAt.Sub(clock.Now()), callLimit))
 	defer cancel()
 	err = a.server.do(ctx, request{method: http.MethodPost, path: withID(wire.PathReady, work.RunnerID), token: groupToken}, nil)
@@ -129,18 +129,28 @@ func (a *attempt) takeOver(groupToken string, work wire.Assignment) (lifetime ti
 		return 0, fmt.Errorf("signal ready: %w", err)
 	}
 	now := clock.Now()
-	err = a.server.do(ctx, request{
-		method: http.MethodPost, path: withID(wire.PathAccept, work.AttemptID), token: groupToken,
-		body: jsonBody(wire.Accept{RunnerID: work.RunnerID, SandboxID: a.sandbox.id, JSONLog: a.binary.events}),
-	}, func(resp *http.Response) error {
+	read := func(resp *http.Response) error {
 		// Lifetimes are counted by the server's clock: the one here may be wrong.
 		if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 			now = at
 		}
 		return decodeJSON(resp, &a.session)
-	})
+	}
+	err = a.server.do(ctx, request{
+		method: http.MethodPost, path: withID(wire.PathAccept, work.AttemptID), token: groupToken,
+		body: jsonBody(wire.Accept{RunnerID: work.RunnerID, SandboxID: a.sandbox.id, JSONLog: a.binary.events, Bootstrap: true, Release: release}),
+	}, read)
 	if err != nil {
 		return 0, fmt.Errorf("accept: %w", err)
+	}
+	if capability := a.session.BootstrapCapability; capability != "" { // an older server answers the session at once
+		err = a.server.do(ctx, request{
+			method: http.MethodPost, path: withID(wire.PathBootstrap, work.AttemptID), token: capability,
+			body: jsonBody(wire.Bootstrap{RunnerID: work.RunnerID, Phase: work.Phase, SandboxID: a.sandbox.id}),
+		}, read)
+		if err != nil {
+			return 0, fmt.Errorf("redeem the session: %w", err)
+		}
 	}
 	if err := json.Unmarshal(a.session.Manifest, &a.manifest); err != nil {
 		return 0, fmt.Errorf("read the manifest: %w", err)

@@ -30,6 +30,8 @@ import (
 const (
 	groupToken   = "group-secret-4711"
 	attemptToken = "attempt-secret-0815"
+
+	bootstrapCapability = "bootstrap-secret-4242"
 )
 
 // fakeServer speaks the runner protocol and the part of the TFE API that tofu needs
@@ -49,6 +51,9 @@ type fakeServer struct {
 	logPosts  int
 	calls     []string // method and path, in order, without status polls
 	sandbox   string
+	accepted  wire.Accept
+	polled    wire.Poll
+	old       bool // it knows no bootstrap
 	offered   bool
 	stop      bool
 	done      *wire.Done
@@ -126,6 +131,9 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 	if verb == "poll" || verb == "ready" || verb == "accept" || r.Method == http.MethodDelete {
 		want = groupToken
 	}
+	if verb == "bootstrap" {
+		want = bootstrapCapability
+	}
 	if token != want {
 		problem(w, 401, "unauthenticated", "no valid token")
 		return
@@ -139,6 +147,9 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 	case part[0] == "attempts" && part[1] != f.manifest.AttemptID: // repeats of an attempt that is done
 		w.WriteHeader(204)
 	case verb == "poll":
+		var poll wire.Poll
+		_ = json.Unmarshal(body, &poll)
+		f.polled = poll
 		if f.offered {
 			f.mu.Unlock() // as a long poll would
 			select {
@@ -170,8 +181,20 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 				f.manifest.Outputs = append(f.manifest.Outputs, wire.Transfer{Kind: kind, Method: "proxy", URL: "/runner/v1/attempts/" + f.manifest.AttemptID + "/artifacts/" + kind})
 			}
 		}
-		text, _ := json.Marshal(f.manifest)
-		answer(w, 200, wire.Session{Token: attemptToken, Manifest: text, ManifestDigest: "digest-of-the-server", ExpiresAt: time.Now().Add(time.Hour)})
+		f.accepted = accept
+		if accept.Bootstrap && !f.old {
+			answer(w, 200, wire.Session{BootstrapCapability: bootstrapCapability, BootstrapExpiresAt: time.Now().Add(time.Minute)})
+			return
+		}
+		f.answerSession(w)
+	case verb == "bootstrap":
+		var in wire.Bootstrap
+		_ = json.Unmarshal(body, &in)
+		if want := (wire.Bootstrap{RunnerID: "agent-1", Phase: f.manifest.Phase, SandboxID: f.sandbox}); in != want {
+			problem(w, 403, "capability_mismatch", fmt.Sprintf("%+v is not %+v", in, want))
+			return
+		}
+		f.answerSession(w)
 	case verb == "status":
 		answer(w, 200, wire.Status{Stop: f.stop, NextPollSeconds: 1})
 	case part[2] == "inputs":
@@ -278,6 +301,11 @@ func (f *fakeServer) tfeCall(w http.ResponseWriter, r *http.Request, token strin
 	default:
 		w.WriteHeader(404)
 	}
+}
+
+func (f *fakeServer) answerSession(w http.ResponseWriter) {
+	text, _ := json.Marshal(f.manifest)
+	answer(w, 200, wire.Session{Token: attemptToken, Manifest: text, ManifestDigest: "digest-of-the-server", ExpiresAt: time.Now().Add(time.Hour)})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -32,6 +32,7 @@ type Config struct {
 	ProviderMirror string   // a filesystem mirror that tofu looks into before the registries; "" is none
 	NetworkMirror  string   // an https address that tofu asks in place of the registries; "" is none
 	Name           string   // shown to people
+	Version        string   // of the runner's own release
 	CAFile         string   // certificates that the runner and tofu trust, instead of the system's; "" is the system's
 	Labels         []string // what this runner has beside the labels of its group, such as "region=eu"
 
@@ -53,6 +54,7 @@ type runner struct {
 	tofu      binary
 	providers providerSources
 	dir       folder
+	release   wire.Release
 	id        string // its own from the first poll on, so that even an offer whose answer is lost is asked for again
 	drained   bool   // the server told it to end
 }
@@ -107,11 +109,25 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	release, err := ownRelease(cfg.Version)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := openFolder(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, dir: dir, id: newID()}, nil
+	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, release: release, dir: dir, id: newID()}, nil
+}
+
+// ownRelease names this very binary, which a server may allow or not.
+func ownRelease(version string) (wire.Release, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return wire.Release{}, err
+	}
+	digest, err := digestOf(path)
+	return wire.Release{Version: version, Digest: digest}, err
 }
 
 func newID() string { return string(ids.New[ids.Runner]()) }
@@ -130,7 +146,7 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 	var work *wire.Assignment
 	body := wire.Poll{
 		ProtocolVersion: wire.Version, OldestVersion: wire.OldestVersion, RunnerName: r.cfg.Name, RunnerID: r.id,
-		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version}, Labels: r.cfg.Labels,
+		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version}, Labels: r.cfg.Labels, Release: r.release,
 	}
 	err := r.server.do(ctx, request{
 		method: http.MethodPost, path: wire.PathPoll, token: r.cfg.Token, body: jsonBody(body),

@@ -22,7 +22,7 @@ import (
 func manifest(f runs.Facts) ([]byte, error) {
 	r, a := f.Run, f.Attempt
 	m := wire.Manifest{
-		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), OrganizationName: r.OrganizationName,
+		AttemptID: string(a.ID), RunID: string(r.ID), Phase: string(a.Phase), ExecutionNonce: a.ExecutionNonce, OrganizationName: r.OrganizationName,
 		WorkspaceID: string(r.WorkspaceID), WorkspaceName: r.WorkspaceName, WorkingDirectory: r.WorkingDirectory, TofuVersion: a.TofuVersion,
 		Destroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, TargetAddrs: r.TargetAddrs, ReplaceAddrs: r.ReplaceAddrs, GenerateConfig: r.GenerateConfig, EncryptedState: r.ClientEncrypted,
 		LogLimit: dispatch.Human.Limit(f.Settings.LogLimit), JSONLogLimit: dispatch.JSON.Limit(f.Settings.LogLimit),

@@ -139,7 +139,10 @@ func unsupported(message string, args ...any) error {
 
 // helloOf reads what the runner says of itself, and refuses what cannot be stored.
 func helloOf(in wire.Poll, version int) (hello dispatch.RunnerHello, err error) {
-	hello = dispatch.RunnerHello{Name: in.RunnerName, TofuVersions: in.TofuVersions}
+	hello = dispatch.RunnerHello{Name: in.RunnerName, TofuVersions: in.TofuVersions, Release: release(in.Release)}
+	if err := checkRelease(in.Release); err != nil {
+		return hello, err
+	}
 	if in.RunnerID != "" {
 		if hello.ID, err = ids.Parse[ids.Runner](in.RunnerID); err != nil {
 			return hello, err

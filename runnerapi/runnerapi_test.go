@@ -51,7 +51,7 @@ func TestTheProtocol(t *testing.T) {
 	assert.NotEqual(t, sha(nil), m.VariablesDigest)
 	m.VariablesDigest = ""
 	assert.Equal(t, wire.Manifest{
-		AttemptID: plan.AttemptID, RunID: string(run), Phase: "plan", OrganizationName: "acme", WorkspaceID: string(w.ws), WorkspaceName: "app",
+		AttemptID: plan.AttemptID, RunID: string(run), Phase: "plan", ExecutionNonce: dispatch.Nonce(run, ids.Attempt(plan.AttemptID)), OrganizationName: "acme", WorkspaceID: string(w.ws), WorkspaceName: "app",
 		TofuVersion: tofu, Refresh: true, TargetAddrs: []string{"terraform_data.x"}, LogLimit: 10 << 20, JSONLogLimit: 40 << 20, MaxSeconds: 13800, InterruptSeconds: 300,
 		Inputs: []wire.Transfer{
 			{Kind: "configuration", Method: "proxy", URL: at(wire.PathInput, plan.AttemptID, "configuration"), SHA256: sha(w.config), Size: int64(len(w.config))},
@@ -97,8 +97,8 @@ func TestTheProtocol(t *testing.T) {
 	other := planned()
 	other.Plan.Additions = 2
 	plan.done(other).refused(http.StatusConflict, "attempt_ended")
-	plan.mine(http.MethodGet, wire.PathStatus, nil).refused(http.StatusUnauthorized, "unauthenticated")
-	plan.put(wire.KindPlan, "another plan").refused(http.StatusUnauthorized, "unauthenticated")
+	plan.mine(http.MethodGet, wire.PathStatus, nil).refused(http.StatusUnauthorized, "session_ended")
+	plan.put(wire.KindPlan, "another plan").refused(http.StatusUnauthorized, "session_ended")
 
 	t.Log("apply")
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
@@ -194,7 +194,7 @@ func TestAcceptIsRefused(t *testing.T) {
 
 	e.accept()
 	e.sandbox = "sandbox-2"
-	e.tryAccept().refused(http.StatusConflict, "assignment_lost")
+	e.tryAccept().refused(http.StatusConflict, "capability_replayed")
 
 	t.Log("too late")
 	w.ws = w.workspace("late")
@@ -432,25 +432,26 @@ func TestApplyStartIsRefused(t *testing.T) {
 	w := newWorld(t)
 	run := w.run().ID
 	plan := w.assigned(run).accept()
-	plan.start().refused(http.StatusConflict, "not_applying")
-	plan.confirmation(plan.sandbox).refused(http.StatusConflict, "capability_mismatch")
+	plan.start().refused(http.StatusForbidden, "capability_mismatch")
+	plan.confirmation(plan.sandbox).refused(http.StatusForbidden, "capability_mismatch")
 	plan.plan()
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
 	apply := w.assigned(run).accept()
 
 	good := wire.ApplyStart{ManifestDigest: apply.session.ManifestDigest, SandboxID: apply.sandbox, TofuDigest: tofuDigest}
 	for _, spoil := range []struct {
-		code string
-		with func(*wire.ApplyStart)
+		status int
+		code   string
+		with   func(*wire.ApplyStart)
 	}{
-		{"capability_mismatch", func(s *wire.ApplyStart) { s.ManifestDigest = plan.session.ManifestDigest }},
-		{"capability_mismatch", func(s *wire.ApplyStart) { s.SandboxID = "another" }},
-		{"tofu_digest_mismatch", func(s *wire.ApplyStart) { s.TofuDigest = "another" }},
-		{"capability_mismatch", func(s *wire.ApplyStart) { *s = wire.ApplyStart{} }},
+		{http.StatusConflict, "manifest_mismatch", func(s *wire.ApplyStart) { s.ManifestDigest = plan.session.ManifestDigest }},
+		{http.StatusForbidden, "capability_mismatch", func(s *wire.ApplyStart) { s.SandboxID = "another" }},
+		{http.StatusConflict, "tofu_digest_mismatch", func(s *wire.ApplyStart) { s.TofuDigest = "another" }},
+		{http.StatusForbidden, "capability_mismatch", func(s *wire.ApplyStart) { *s = wire.ApplyStart{} }},
 	} {
 		bad := good
 		spoil.with(&bad)
-		apply.mine(http.MethodPost, wire.PathApplyStart, bad).refused(http.StatusConflict, spoil.code)
+		apply.mine(http.MethodPost, wire.PathApplyStart, bad).refused(spoil.status, spoil.code)
 	}
 	apply.mine(http.MethodPost, wire.PathApplyStart, []byte("nothing")).refused(http.StatusBadRequest, "malformed")
 	apply.put(wire.KindPlan, "the plan").refused(http.StatusNotFound, "not_found")
@@ -458,7 +459,9 @@ func TestApplyStartIsRefused(t *testing.T) {
 
 	apply.start().want(http.StatusOK)
 	apply.publish(1)
-	apply.confirmation("another").refused(http.StatusConflict, "capability_mismatch")
+	good.ManifestDigest = plan.session.ManifestDigest
+	apply.mine(http.MethodPost, wire.PathApplyStart, good).refused(http.StatusConflict, "capability_replayed")
+	apply.confirmation("another").refused(http.StatusForbidden, "capability_mismatch")
 }
 
 func TestStatusTellsToStop(t *testing.T) {

@@ -57,7 +57,7 @@ func New(deps Deps) http.Handler {
 	}
 	attempt := func(path, method string, h func(*call, authz.Actor) (any, error)) {
 		r.Handle(path, s.serve(path, func(c *call) (any, error) {
-			actor, err := s.Dispatch.Authenticate(c.ctx(), c.token())
+			actor, err := s.Runs.Authenticate(c.ctx(), c.token())
 			if err != nil {
 				return nil, err
 			}
@@ -77,6 +77,7 @@ func New(deps Deps) http.Handler {
 	attempt(wire.PathLogs, http.MethodPost, s.logs)
 	attempt(wire.PathApplyStart, http.MethodPost, s.applyStart)
 	attempt(wire.PathStateConfirmation, http.MethodPost, s.stateConfirmation)
+	r.Handle(wire.PathBootstrap, s.serve(wire.PathBootstrap, s.bootstrap)).Methods(http.MethodPost)
 	r.Handle(wire.PathDone, s.serve(wire.PathDone, s.done)).Methods(http.MethodPost)
 	r.NotFoundHandler = s.serve("(no route)", func(c *call) (any, error) { return nil, fault.Missing("runner call", c.r.URL.Path) })
 	r.MethodNotAllowedHandler = r.NotFoundHandler
@@ -212,11 +213,13 @@ func (s *server) accept(c *call, group accounts.RunnerGroup) (any, error) {
 	if !accounts.Storable(in.SandboxID) {
 		return nil, fault.New(fault.Invalid, "sandbox_required", "The sandbox's name has a NUL character; choose another.")
 	}
-	session, err := s.Runs.Accept(c.ctx(), group, id, dispatch.Acceptance{Runner: ids.Runner(in.RunnerID), Sandbox: in.SandboxID, JSONLog: in.JSONLog}, manifest)
-	if err != nil {
+	if err := checkRelease(in.Release); err != nil {
 		return nil, err
 	}
-	return wire.Session{Token: session.Token, Manifest: session.Manifest, ManifestDigest: session.ManifestDigest, ExpiresAt: session.ExpiresAt}, nil
+	session, err := s.Runs.Accept(c.ctx(), group, id, dispatch.Acceptance{
+		Runner: ids.Runner(in.RunnerID), Sandbox: in.SandboxID, JSONLog: in.JSONLog, Bootstrap: in.Bootstrap, Release: release(in.Release),
+	}, manifest)
+	return sessionAnswer(session, err)
 }
 
 func (s *server) status(c *call, actor authz.Actor) (any, error) {
@@ -286,18 +289,6 @@ func logStream(name string) (dispatch.Stream, error) {
 	return "", fault.New(fault.Malformed, "malformed", "The header %s must be %s or %s.", wire.HeaderLogStream, wire.StreamHuman, wire.StreamJSON)
 }
 
-func (s *server) applyStart(c *call, actor authz.Actor) (any, error) {
-	var in wire.ApplyStart
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	at, err := s.Runs.StartApply(c.ctx(), actor, in.ManifestDigest, in.SandboxID, in.TofuDigest)
-	if err != nil {
-		return nil, err
-	}
-	return wire.ApplyStarted{StartedAt: at}, nil
-}
-
 func (s *server) stateConfirmation(c *call, actor authz.Actor) (any, error) {
 	var in wire.StateConfirmation
 	if err := c.decode(&in); err != nil {
@@ -313,7 +304,7 @@ func (s *server) stateConfirmation(c *call, actor authz.Actor) (any, error) {
 // done takes the token of an attempt that may have ended already: a repeated report
 // after a lost answer must be answered too, when the session is closed.
 func (s *server) done(c *call) (any, error) {
-	id, err := s.Dispatch.AuthenticateEnded(c.ctx(), c.token())
+	id, err := s.Runs.AuthenticateEnded(c.ctx(), c.token())
 	if err != nil {
 		return nil, err
 	}

@@ -18,13 +18,11 @@ import (
 func TestApplyStartIsRedeemedOnce(t *testing.T) {
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
-	for name, err := range map[string]error{
-		"another manifest": second(e.runs.StartApply(ctx, e.actor, sha("x"), e.sandbox, tofuDigest)),
-		"another sandbox":  second(e.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, "elsewhere", tofuDigest)),
-	} {
-		t.Run(name, func(t *testing.T) { wantCode(t, err, fault.Conflict, "capability_mismatch") })
-	}
-	_, err := e.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, e.sandbox, "another binary")
+	_, err := e.runs.StartApply(ctx, e.actor, sha("x"), e.sandbox, tofuDigest)
+	wantCode(t, err, fault.Conflict, "manifest_mismatch")
+	_, err = e.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, "elsewhere", tofuDigest)
+	wantCode(t, err, fault.Forbidden, "capability_mismatch")
+	_, err = e.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, e.sandbox, "another binary")
 	wantCode(t, err, fault.Conflict, "tofu_digest_mismatch")
 	w.wantStatus(e.RunID, AwaitingApproval)
 
@@ -35,7 +33,7 @@ func TestApplyStartIsRedeemedOnce(t *testing.T) {
 	assert.Equal(t, at, again)
 	assert.Equal(t, mainPath[:7], w.wantStatus(e.RunID, Applying).steps())
 	_, err = e.runs.StartApply(ctx, e.actor, sha("x"), e.sandbox, tofuDigest)
-	wantCode(t, err, fault.Conflict, "capability_mismatch")
+	wantCode(t, err, fault.Conflict, "capability_replayed")
 	assert.Equal(t, 1, count(w, "select count(*) from approvals where run_id = @r and spent_at is not null", postgres.Args{"r": e.RunID}))
 }
 
@@ -44,7 +42,7 @@ func second[T any](_ T, err error) error { return err }
 func TestAPlanCannotStartAnApply(t *testing.T) {
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
-	wantCode(t, e.tryStart(), fault.Conflict, "not_applying")
+	wantCode(t, e.tryStart(), fault.Forbidden, "capability_mismatch")
 	w.wantStatus(e.RunID, Planning)
 }
 
@@ -239,7 +237,7 @@ func TestConfirmationIsForTheApplyingSandbox(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "state_unproven") // nothing was published
 	e.publish(1)
 	_, err = e.runs.ConfirmState(ctx, e.actor, "elsewhere")
-	wantCode(t, err, fault.Conflict, "capability_mismatch")
+	wantCode(t, err, fault.Forbidden, "capability_mismatch")
 	assert.Equal(t, e.confirm(), e.confirm())
 }
 

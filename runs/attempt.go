@@ -9,22 +9,24 @@ import (
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
-	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
-	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
-	"github.com/holdfast-run/holdfast/internal/failpoint"
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
 // Poll records the polling runner and assigns it the attempt whose turn it is; found
 // is false when none fits now. The runner's id is given in either case. A poll
-// repeated after a lost answer gets the same attempt.
+// repeated after a lost answer gets the same attempt. Organizations whose gates
+// are closed have none.
+// Errors: Conflict "release_not_allowed" (AU-07).
 func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (runner ids.Runner, a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.poll", func(tx postgres.Tx) error {
+		if err := mayExecute(ctx, tx, hello.Release); err != nil {
+			return err
+		}
 		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
 			return err
 		}
@@ -32,6 +34,9 @@ func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello di
 			if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found {
 				return err
 			}
+		}
+		if trusted, err := primaryTrusted(ctx, tx); err != nil || !trusted {
+			return err
 		}
 		seen := hello
 		seen.ID = runner
@@ -61,14 +66,6 @@ func (s *Service) Deregister(ctx context.Context, group accounts.RunnerGroup, ru
 	return postgres.InTx(ctx, s.db, "runs.deregister", func(tx postgres.Tx) error { return dispatch.Deregister(ctx, tx, group, runner) })
 }
 
-// Session is what accept hands to a runner.
-type Session struct {
-	Token          string
-	Manifest       []byte
-	ManifestDigest string
-	ExpiresAt      time.Time
-}
-
 // Facts are what a manifest is made from.
 type Facts struct {
 	Attempt       dispatch.Attempt
@@ -77,51 +74,6 @@ type Facts struct {
 	Plan          artifacts.Object // apply
 	LockFile      artifacts.Object // apply; zero when the plan's init wrote none
 	Settings      Settings
-}
-
-// Accept opens the session of an assigned attempt (RP-07…RP-10): credentials exist
-// from here on, the manifest is fixed, and a plan's run begins planning. Whether
-// clients draw the run is settled with that, before its logs have a first byte. render
-// writes the manifest. The exact repeat, after a lost answer, gets the same answer.
-func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids.Attempt, by dispatch.Acceptance, render func(Facts) ([]byte, error)) (session Session, err error) {
-	if by.Sandbox == "" || len(by.Sandbox) > 200 {
-		return Session{}, fault.New(fault.Invalid, "sandbox_required", "Name the sandbox with 1 to 200 characters.")
-	}
-	err = postgres.InTx(ctx, s.db, "runs.accept", func(tx postgres.Tx) error {
-		a, r, err := lockAttempt(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if a.Status == dispatch.Running && a.RunnerID == by.Runner && a.GroupID == group.ID && a.SandboxID == by.Sandbox {
-			session = s.session(a)
-			return nil
-		}
-		if err := dispatch.Accept(ctx, tx, group, a, by, s.settings.Authority); err != nil {
-			return err
-		}
-		if a.Phase == authz.Plan {
-			if err := step(ctx, tx, &r, move{To: Planning, Actor: runnerActor(a)}); err != nil {
-				return err
-			}
-			if !by.JSONLog {
-				if _, err := postgres.Exec(ctx, tx, Queries.Get("PlainOutput"), postgres.Args{"id": r.ID}); err != nil {
-					return err
-				}
-			}
-		} else if r.DurableStatus != AwaitingApproval {
-			return fault.New(fault.Conflict, "invalid_transition", "%s is %s and cannot be applied.", r.ID, r.DurableStatus)
-		}
-		if a, err = s.fixManifest(ctx, tx, a.ID, r, render); err != nil {
-			return err
-		}
-		session = s.session(a)
-		return nil
-	})
-	return session, err
-}
-
-func (s *Service) session(a dispatch.Attempt) Session {
-	return Session{Token: s.dispatch.Token(a), Manifest: a.Manifest, ManifestDigest: a.ManifestDigest, ExpiresAt: *a.TokenExpiresAt}
 }
 
 func (s *Service) fixManifest(ctx context.Context, tx postgres.Tx, id ids.Attempt, r Run, render func(Facts) ([]byte, error)) (dispatch.Attempt, error) {
@@ -287,55 +239,4 @@ func (s *Service) AppendLog(ctx context.Context, actor authz.Actor, stream dispa
 		return err
 	})
 	return next, err
-}
-
-// StartApply redeems the authority to apply, once (AU-13, AU-18): everything the
-// approval covers is compared with the facts, the approval is spent, and the run is
-// applying. The exact repeat gets the same answer. Only after this answer may tofu
-// apply start.
-func (s *Service) StartApply(ctx context.Context, actor authz.Actor, manifestDigest, sandbox, tofuDigest string) (at time.Time, err error) {
-	err = postgres.InTx(ctx, s.db, "runs.start-apply", func(tx postgres.Tx) error {
-		a, r, err := lockAttempt(ctx, tx, actor.Attempt)
-		if err != nil {
-			return err
-		}
-		if err := mayStart(a, r, manifestDigest, sandbox, tofuDigest); err != nil {
-			return err
-		}
-		if a.ApplyStartedAt != nil {
-			at = *a.ApplyStartedAt
-			return nil
-		}
-		if _, err := fence.Guard(ctx, tx, r.token()); err != nil {
-			return err
-		}
-		now, err := s.facts(ctx, tx, r)
-		if err != nil {
-			return err
-		}
-		if err := approvals.Redeem(ctx, tx, r.ID, now); err != nil {
-			return err
-		}
-		if err := step(ctx, tx, &r, move{To: Applying, Actor: runnerActor(a)}); err != nil {
-			return err
-		}
-		at, _, err = dispatch.StartApply(ctx, tx, a.ID)
-		return err
-	})
-	failpoint.Here("runs.start-apply.after-commit")
-	return at, err
-}
-
-func mayStart(a dispatch.Attempt, r Run, manifestDigest, sandbox, tofuDigest string) error {
-	switch {
-	case a.Phase != authz.Apply || a.Status != dispatch.Running:
-		return fault.New(fault.Conflict, "not_applying", "Attempt %s cannot start an apply.", a.ID)
-	case a.ManifestDigest != manifestDigest || a.SandboxID != sandbox:
-		return fault.New(fault.Conflict, "capability_mismatch", "The manifest or the sandbox is not the one that was accepted.")
-	case r.PlanTofuDigest != tofuDigest:
-		return fault.New(fault.Conflict, "tofu_digest_mismatch", "The tofu binary is not the one that made the plan, so it may not apply it.")
-	case a.ApplyStartedAt == nil && (a.StopRequestedAt != nil || r.CancelRequestedAt != nil):
-		return fault.New(fault.Conflict, "canceled", "%s is being canceled.", r.ID)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/fence"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
@@ -44,12 +45,13 @@ type NewRun struct {
 // Create makes a run: gates, snapshot of its inputs, queue and promotion in one
 // transaction (amendment 24). The same request again within a short window is the
 // same run (amendment 13); created is false then.
-// Errors: RecoveryHeld "workspace_recovery_pending" (no record is made), Invalid,
+// Errors: those of a closed gate (gates.Denial), before anything else (PL-10);
+// RecoveryHeld "workspace_recovery_pending" (no record is made), Invalid,
 // TooLarge "artifact_too_large" naming the three sizes.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d Detail, created bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.create", func(tx postgres.Tx) error {
 		created = false
-		if _, err := workspaces.Allowed(ctx, tx, actor, authz.RunQueue, n.Workspace); err != nil {
+		if err := mayCreate(ctx, tx, actor, n.Workspace); err != nil {
 			return err
 		}
 		status, err := fence.Lock(ctx, tx, n.Workspace)
@@ -96,6 +98,20 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d De
 		return err
 	})
 	return d, created, err
+}
+
+// mayCreate asks for the right, and then whether the gates are open. A closed gate
+// refuses the repeat of a request, too: nothing new begins behind it.
+func mayCreate(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace) error {
+	w, err := workspaces.Allowed(ctx, tx, actor, authz.RunQueue, workspace)
+	if err != nil {
+		return err
+	}
+	denial, err := gates.Check(ctx, tx, w.Organization)
+	if err == nil && denial.Closed() {
+		err = denial.AtCreation()
+	}
+	return err
 }
 
 // settleAutoApply tells whether the run applies by itself, which is the requester's

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
@@ -160,8 +161,9 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 	return s.prepareApply(ctx, tx, r)
 }
 
-// prepareApply compares the approval with the facts once more and asks for the
-// apply. When a fact has moved nothing is applied: the run is canceled (G-39).
+// prepareApply compares the approval with the facts once more, asks the gates, and asks
+// for the apply. When a fact has moved nothing is applied: the run is canceled (G-39).
+// Behind a closed gate the run stays approved and says why it waits (AU-03).
 func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) error {
 	now, err := s.facts(ctx, tx, *r)
 	if err != nil {
@@ -172,6 +174,17 @@ func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) erro
 			return err
 		}
 		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
+	}
+	denial, err := gates.Check(ctx, tx, r.OrganizationID, r.release())
+	if err != nil {
+		return err
+	}
+	if err := s.waits(ctx, tx, r.ID, denial.Reason); err != nil {
+		return err
+	}
+	if denial.Closed() {
+		*r, err = load(ctx, tx, r.ID)
+		return err
 	}
 	attempt, err := dispatch.Create(ctx, tx, dispatch.NewAttempt{
 		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Apply, Epoch: r.FenceEpoch, TofuVersion: r.TerraformVersion,

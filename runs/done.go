@@ -329,6 +329,8 @@ func (s *Service) neverStarted(ctx context.Context, tx postgres.Tx, r *Run, a di
 		m.To, m.Reason = Canceled, ""
 	case stale != nil:
 		m.To, m.Reason, m.Message = Canceled, "APPROVAL_BINDING_STALE", stale.Error()
+	case a.StartDeniedAt != nil:
+		return nil // a gate closed before it could start: it stays approved (AU-03)
 	}
 	return step(ctx, tx, r, m)
 }
@@ -396,8 +398,11 @@ func (s *Service) ConfirmState(ctx context.Context, actor authz.Actor, sandbox s
 		if err != nil {
 			return err
 		}
-		if a.SandboxID != sandbox || r.DurableStatus != Applying {
-			return fault.New(fault.Conflict, "capability_mismatch", "This sandbox is not applying %s.", r.ID)
+		if a.Phase != authz.Apply || a.SandboxID != sandbox {
+			return fault.New(fault.Forbidden, "capability_mismatch", "This session is not for applying, or not from this sandbox.")
+		}
+		if r.DurableStatus != Applying {
+			return fault.New(fault.Conflict, "not_applying", "%s is %s and has no state to confirm.", r.ID, r.DurableStatus)
 		}
 		if v, err = s.prove(ctx, tx, r, a); err != nil {
 			return err

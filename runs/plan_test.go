@@ -166,7 +166,7 @@ func TestAnAcceptIsRepeatedExactlyOrRefused(t *testing.T) {
 	assert.Equal(t, []Status{Queued, Planning}, w.get(run.ID).steps())
 
 	_, err = w.runs.Accept(ctx, w.group, e.ID, dispatch.Acceptance{Runner: e.runner, Sandbox: "another sandbox"}, render)
-	wantCode(t, err, fault.Conflict, "assignment_lost")
+	wantCode(t, err, fault.Conflict, "capability_replayed")
 	stranger, found := w.poll()
 	require.False(t, found)
 	stranger.Attempt = e.Attempt

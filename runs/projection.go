@@ -109,6 +109,8 @@ func (r Run) WaitsFor() string {
 		return "waiting to be accepted"
 	case r.DurableStatus == Queued && r.AdmittedAt == nil:
 		return r.workspaceWait()
+	case r.GateReason != "":
+		return r.GateReason
 	case r.DurableStatus == Queued:
 		return waitsForRunner("plan", r.PlanAttempt)
 	case r.DurableStatus == AwaitingApproval && r.ConfirmedAt == nil:

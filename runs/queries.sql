@@ -9,6 +9,9 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at, r.operation, r.round, coalesce(r.source_run_id, '') as source_run_id, coalesce(r.replan_of, '') as replan_of, r.force_cancel_available_at,
     coalesce(r.force_cancel_available_at <= clock_timestamp(), false) as force_cancel_due,
+    r.runner_version, r.runner_digest,
+    case when r.durable_status = 'queued' or (r.durable_status = 'awaiting_approval' and r.confirmed_at is not null)
+         then coalesce((select c.reason from closed_organizations c where c.organization_id = r.organization_id), r.waiting_reason) else '' end as gate_reason,
     array(select p.id from runs p where p.source_run_id = r.id order by p.queue_seq) as promoted_runs,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
@@ -322,7 +325,8 @@ returning id;
 update run_stages set status = 'running', started_at = clock_timestamp() where run_id = @run_id and kind = @kind and status = 'pending';
 
 -- name: StageAttempt
-update run_stages set attempt_id = @attempt_id where run_id = @run_id and kind = @kind and finished_at is null and attempt_id is null;
+-- The newest, until one has begun: a gate may have sent back the one before.
+update run_stages set attempt_id = @attempt_id where run_id = @run_id and kind = @kind and status = 'pending';
 
 -- name: StageInsert
 insert into run_stages (id, organization_id, run_id, position, kind, status, attempt_id, started_at, finished_at)
@@ -366,3 +370,46 @@ select count(*) from run_receipts where run_id = @run_id;
 -- The newest of the run.
 select id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(result_digest, '') as result_digest, completed_at
   from policy_checks where run_id = @run_id order by created_at desc limit 1;
+
+-- name: PinRelease
+update runs set runner_version = @version, runner_digest = @digest where id = @id and durable_status = 'planning';
+
+-- name: WaitsFor
+update runs set waiting_reason = @reason where id = @id and finished_at is null and waiting_reason <> @reason;
+
+-- name: KeptAtGate
+-- Approved runs whose apply is not prepared, in organizations that are open again. Those that a
+-- withdrawn release keeps come last, so that they are in nobody's way.
+select r.id from runs r
+ where r.durable_status = 'awaiting_approval' and r.confirmed_at is not null and r.cancel_requested_at is null
+   and not exists (select from attempts a where a.run_id = r.id and a.phase = 'apply' and a.status in ('pending', 'assigned', 'running'))
+   and r.organization_id not in (select c.organization_id from closed_organizations c)
+ order by exists (select from allowed_releases a) and not exists (select from allowed_releases a where a.version = r.runner_version and a.digest = r.runner_digest), r.queue_seq
+ limit @limit;
+
+-- fragment: Primary
+-- The cluster and the timeline that this connection writes to.
+select c.system_identifier::text as system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint as timeline from pg_control_system() c
+
+-- name: PrimaryTrusted
+-- Also before the first one was noted.
+select not exists (select from database_identity d, ({Primary}) p where (d.system_identifier, d.timeline) <> (p.system_identifier, p.timeline));
+
+-- name: NotePrimary
+insert into database_identity (system_identifier, timeline) select p.system_identifier, p.timeline from ({Primary}) p on conflict do nothing;
+
+-- name: SuspectPrimary
+update database_identity d set suspect_since = clock_timestamp()
+  from ({Primary}) p where d.suspect_since is null and (d.system_identifier, d.timeline) <> (p.system_identifier, p.timeline);
+
+-- name: TrustPrimary
+-- Once nothing that applies has been silent since.
+update database_identity d set system_identifier = p.system_identifier, timeline = p.timeline, noted_at = clock_timestamp(), suspect_since = null
+  from ({Primary}) p
+ where d.suspect_since is not null
+   and not exists (select from runs r join attempts a on a.run_id = r.id and a.phase = 'apply' and a.status = 'running'
+                    where r.durable_status = 'applying' and a.heartbeat_at <= d.suspect_since);
+
+-- name: Admitted
+-- Runs that go on and might be applying without the database knowing.
+select id from runs where finished_at is null and admitted_at is not null and durable_status <> 'applying' and id > @after order by id limit @limit;

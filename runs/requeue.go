@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -79,8 +80,8 @@ func enter(ctx context.Context, tx postgres.Tx, r Run) error {
 }
 
 // lockToGoOn locks the workspace and the run for something that makes work for
-// runners: the actor may queue runs, and the workspace lives, executes them and is
-// not held for recovery.
+// runners: the actor may queue runs, no gate is closed, and the workspace lives,
+// executes them and is not held for recovery.
 func lockToGoOn(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Run) (Run, workspaces.Workspace, error) {
 	r, err := load(ctx, tx, id)
 	if err != nil {
@@ -88,6 +89,13 @@ func lockToGoOn(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.R
 	}
 	if err := authz.Allow(actor, authz.RunQueue, r.Object()); err != nil {
 		return Run{}, workspaces.Workspace{}, err
+	}
+	denial, err := gates.Check(ctx, tx, r.OrganizationID)
+	if err != nil {
+		return Run{}, workspaces.Workspace{}, err
+	}
+	if denial.Closed() {
+		return Run{}, workspaces.Workspace{}, denial.AtCreation()
 	}
 	r, status, err := lock(ctx, tx, id)
 	if err != nil {

@@ -36,17 +36,19 @@ type Settings struct {
 	InterruptGrace   time.Duration // from the interrupt to the kill
 	Authority        time.Duration // of an attempt (AU-20)
 	ForceCancelGrace time.Duration // from a cancel until it may be forced (G-44)
-	ReplayWindow     time.Duration // in which the same POST is the same run (amendment 13)
-	LogLimit         int64         // bytes of one phase's log
-	LaunchLimit      int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
-	Build            string        // of this server's code, kept on every run it creates (RL-04)
+	// BootstrapLifetime is how long the bootstrap capability of a session can be redeemed (AU-11).
+	BootstrapLifetime time.Duration
+	ReplayWindow      time.Duration // in which the same POST is the same run (amendment 13)
+	LogLimit          int64         // bytes of one phase's log
+	LaunchLimit       int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
+	Build             string        // of this server's code, kept on every run it creates (RL-04)
 }
 
 // Defaults gives the settings a server starts with.
 func Defaults() Settings {
 	return Settings{
 		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, ApplyLiveness: 10 * time.Minute,
-		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour,
+		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour, BootstrapLifetime: 5 * time.Minute,
 		ForceCancelGrace: 5 * time.Minute, ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
 		Build: "dev",
 	}
@@ -141,6 +143,9 @@ type Run struct {
 	RecoveredAt            *time.Time
 	CreatedAt              time.Time
 	FinishedAt             *time.Time
+	RunnerVersion          string // the release that planned
+	RunnerDigest           string
+	GateReason             string          // which gate keeps it from starting although it is its turn; empty otherwise
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status
 	WorkflowDefinition     string           // by which lifecycle it was created, and by which build of the server (RL-04)

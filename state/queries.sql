@@ -141,3 +141,6 @@ select count(*) from state_versions
 
 -- name: Publications
 select count(*) from state_versions where run_id = @run_id and status = 'finalized';
+
+-- name: AnnouncedByAttempt
+select count(*) from state_versions where run_id = @run_id and attempt_id = @attempt_id and status <> 'discarded';

@@ -107,6 +107,9 @@ func (s *Service) Begin(ctx context.Context, actor authz.Actor, workspace ids.Wo
 			v, created = earlier, false
 			return err
 		}
+		if err := withinBound(ctx, tx, actor); err != nil {
+			return err
+		}
 		current, err := current(ctx, tx, workspace)
 		if err != nil {
 			return err

@@ -260,6 +260,9 @@ func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if v.gone { // what belongs to a deleted workspace is not there for anybody
 		return Version{}, fault.Missing("state version", string(id))
 	}
+	if actor.Kind == authz.AttemptActor && id != actor.Predecessor && v.Run != actor.Run {
+		return Version{}, fault.Missing("state version", string(id)) // an attempt sees what its run began with and wrote (ST-01)
+	}
 	return v, nil
 }
 

@@ -62,12 +62,13 @@ type adminOrganizationView struct {
 	AccessBetaTools bool   `jsonapi:"attr,access-beta-tools"`
 	IsDisabled      bool   `jsonapi:"attr,is-disabled"`
 	SSOEnabled      bool   `jsonapi:"attr,sso-enabled"`
+	Region          string `jsonapi:"attr,region"`
 }
 
 func (*adminOrganizationView) relations() relations { return nil }
 
-// updateAdminOrganization takes the one setting there is in the only way it can be:
-// clients send it without the type of the document.
+// updateAdminOrganization sets the region of the organization's runs. Access to beta tools
+// it takes in the only way it can be. Clients send it without the type of the document.
 func (s *server) updateAdminOrganization(r *request) (answer, error) {
 	if err := siteAdmin(r); err != nil {
 		return answer{}, err
@@ -81,14 +82,22 @@ func (s *server) updateAdminOrganization(r *request) (answer, error) {
 		return answer{}, err
 	}
 	in, err := decodeUntyped[struct {
-		AccessBetaTools Opt[bool] `json:"access-beta-tools"`
-		IsDisabled      Opt[bool] `json:"is-disabled"`
+		AccessBetaTools Opt[bool]   `json:"access-beta-tools"`
+		IsDisabled      Opt[bool]   `json:"is-disabled"`
+		Region          Opt[string] `json:"region"`
 	}](body)
 	if err != nil {
 		return answer{}, err
 	}
 	if !in.Attributes.AccessBetaTools.Or(true) || in.Attributes.IsDisabled.Or(false) {
-		return answer{}, fault.New(fault.Invalid, "invalid_attribute", "An organization cannot be disabled or kept from beta tools on this server.").At("/data/attributes")
+		return answer{}, fault.New(fault.Invalid, "invalid_attribute", "An organization cannot be disabled or kept from beta tools on this server. To keep it from starting runs, suspend it.").At("/data/attributes")
 	}
-	return ok(&adminOrganizationView{ID: o.Name, Name: o.Name, ExternalID: string(o.ID), AccessBetaTools: true}), nil
+	st, err := s.Gates.Standing(r.ctx, r.actor, o.Name)
+	if region := in.Attributes.Region.Pointer(); err == nil && region != nil {
+		st, err = s.Gates.SetRegion(r.ctx, r.actor, o.Name, *region)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(&adminOrganizationView{ID: o.Name, Name: o.Name, ExternalID: string(o.ID), AccessBetaTools: true, Region: st.Region}), nil
 }

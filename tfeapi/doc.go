@@ -12,7 +12,8 @@
 // (errors_test.go); status, plan and apply of a client come from status.go alone, and
 // the attributes of our own from package runs (status_test.go, review_test.go); a
 // review shows what it names and nothing that leads to bytes (review_test.go); every route but those marked
-// open asks for a token (server_test.go); neither bodies nor tokens are logged
+// open asks for a token (server_test.go); a run's token reaches only the routes that
+// attempttokens.go lists (attempttokens_test.go); neither bodies nor tokens are logged
 // (server_test.go); the end of a phase, the run's status and the last byte of its
 // log show together, for each answer is drawn from one reading (runwalk_test.go).
 // Refuses: deciding anything. Rights, states and conflicts are answered by the

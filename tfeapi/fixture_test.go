@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/envelope"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -58,16 +59,17 @@ func newWorld(t *testing.T) *world {
 		return runs.New(db, objects, spaces, states, attempts, settings)
 	}
 
+	serving := engine("aaa")
 	server := httptest.NewUnstartedServer(nil)
 	w := &world{T: t, db: db, engine: engine, store: store, url: "http://" + server.Listener.Addr().String()}
 	w.deps = Deps{
 		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
 			if dispatch.IsToken(token) {
-				return attempts.Authenticate(ctx, token)
+				return serving.Authenticate(ctx, token)
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: engine("aaa"), Dispatch: attempts, Recovery: recovery.New(db, states), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Dispatch: attempts, Recovery: recovery.New(db, states), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

@@ -1,6 +1,10 @@
 package tfeapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/holdfast-run/holdfast/gates"
+)
 
 // The methods, short, for the table.
 const (
@@ -60,6 +64,14 @@ func (s *server) routes() []route {
 
 		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
 		{method: get, path: api + "admin/terraform-versions", handle: s.listVersions},
+		{method: get, path: api + "admin/launch-controls", handle: s.readLaunchControls},
+		{method: put, path: api + "admin/launch-controls", handle: s.setLaunchControls},
+		{method: get, path: api + "admin/organizations/{organization}/suspension", handle: s.readSuspension},
+		{method: put, path: api + "admin/organizations/{organization}/suspension", handle: s.setSuspension},
+		{method: get, path: api + "admin/runner-releases", handle: s.readReleases(gates.Runner)},
+		{method: put, path: api + "admin/runner-releases", handle: s.setReleases(gates.Runner)},
+		{method: get, path: api + "admin/policy-runtime-releases", handle: s.readReleases(gates.PolicyRuntime)},
+		{method: put, path: api + "admin/policy-runtime-releases", handle: s.setReleases(gates.PolicyRuntime)},
 
 		{method: get, path: organization + "/workspaces", handle: s.listWorkspaces},
 		{method: post, path: organization + "/workspaces", handle: s.createWorkspace},

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -37,6 +38,7 @@ type Deps struct {
 	Runs         *runs.Service
 	Recovery     *recovery.Service
 	Dispatch     *dispatch.Service
+	Gates        *gates.Service
 	Links        *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
@@ -134,6 +136,9 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 	}
 	if !rt.open {
 		if req.actor, err = s.authenticate(r); err != nil {
+			return req, answer{}, err
+		}
+		if err := checkAttempt(req.actor, rt); err != nil {
 			return req, answer{}, err
 		}
 	}

@@ -60,7 +60,7 @@ func run(args cli) error {
 	ctx, interrupt := onSignals()
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
-		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
+		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, Version: version, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
 	})
 }
 

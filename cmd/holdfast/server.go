@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -42,6 +43,7 @@ type services struct {
 	state      *state.Service
 	dispatch   *dispatch.Service
 	runs       *runs.Service
+	gates      *gates.Service
 	links      *envelope.Links
 }
 
@@ -68,6 +70,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.accounts = accounts.New(db, s.objects)
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
+	s.gates = gates.New(db)
 	s.dispatch = dispatch.New(db, s.objects, links)
 	limits.Runs.Build = build()
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
@@ -77,7 +80,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 // authenticate knows both kinds of bearer tokens of the API.
 func (s *services) authenticate(ctx context.Context, token string) (authz.Actor, error) {
 	if dispatch.IsToken(token) {
-		return s.dispatch.Authenticate(ctx, token)
+		return s.runs.Authenticate(ctx, token)
 	}
 	return s.accounts.Authenticate(ctx, token)
 }
@@ -154,7 +157,7 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: recovery.New(s.db, s.state),
-		Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 	})
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Observe: observe("runner"), Log: log,

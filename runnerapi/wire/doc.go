@@ -9,14 +9,21 @@
 //
 // The order of calls of one attempt:
 //
-//	poll → ready → accept → (get inputs) → [apply: apply-start] → logs…, status… →
+//	poll → ready → accept → bootstrap → (get inputs) → [apply: apply-start] → logs…, status… →
 //	(put artifacts) → [apply: state-confirmation] → done → deregister
 //
-// Poll and ready and deregister carry the group token; all calls from accept's
-// answer on carry the attempt token that only accept hands out. apply-start is the
+// Poll, ready, accept and deregister carry the group token. Bootstrap carries the capability
+// that accept answers, which is good once and for minutes; all calls after it carry the attempt
+// token that it is redeemed for. A runner that does not ask accept for a capability gets the
+// token from accept itself, and leaves bootstrap out. apply-start is the
 // point of no return: without its answer `tofu apply` is not started. Every call may
 // be repeated after a lost answer; the exact repeat gets the same answer. A runner
 // that deregisters gives back what it was offered and never accepted.
+//
+// Refusals of capabilities: 401 "capability_expired", 403 "capability_mismatch" (another phase,
+// sandbox or runner), 409 "capability_replayed" (redeemed before, with something else). 423
+// "authority_lost" means that the server's database has lost the session: nothing is taken any more, the
+// workspace is held.
 //
 // docs/runner-protocol.md says the same, with refusals and timings, for those who write
 // another runner.

@@ -18,6 +18,7 @@ const (
 	PathReady             = "/runner/v1/runners/{id}/ready"               // POST, group token → 204
 	PathDeregister        = "/runner/v1/runners/{id}"                     // DELETE, group token → 204
 	PathAccept            = "/runner/v1/attempts/{id}/accept"             // POST, group token: Accept → Session
+	PathBootstrap         = "/runner/v1/attempts/{id}/bootstrap"          // POST, bootstrap capability: Bootstrap → Session; once, the exact repeat is answered alike
 	PathStatus            = "/runner/v1/attempts/{id}/status"             // GET, attempt token → Status; refreshes liveness
 	PathInput             = "/runner/v1/attempts/{id}/inputs/{kind}"      // GET, attempt token → bytes
 	PathArtifact          = "/runner/v1/attempts/{id}/artifacts/{kind}"   // PUT, attempt token: bytes → 204; at most once a kind
@@ -79,6 +80,14 @@ type Poll struct {
 	// Labels, from version 2 on, are what this runner has beside the labels of its group. An
 	// attempt is offered to runners that have all labels of its selector.
 	Labels []string `json:"labels,omitempty"`
+	// Release is the runner's own. A server with an allow-list gives no work to one that is not in it.
+	Release Release `json:"release,omitzero"`
+}
+
+// Release names the binary of a runner.
+type Release struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"` // SHA-256 of the file, hex
 }
 
 // Assignment offers one attempt. It holds nothing secret.
@@ -100,16 +109,31 @@ type Accept struct {
 	// JSONLog tells that the attempt will have a log StreamJSON too. It is fixed here, before the
 	// first byte of either log, so that a reader who follows one never has to change to the other.
 	JSONLog bool `json:"json_log"`
+	// Bootstrap asks for a capability, to be redeemed with PathBootstrap, in place of the session.
+	Bootstrap bool    `json:"bootstrap,omitempty"`
+	Release   Release `json:"release,omitzero"` // as in Poll; of a plan it is bound to the run
 }
 
-// Session is the answer to Accept: the credential of this attempt and what to do.
+// Bootstrap redeems the capability of a session. It must say what Accept said: the capability is
+// bound to runner, phase and sandbox, and expires within minutes.
+type Bootstrap struct {
+	RunnerID  string `json:"runner_id"`
+	Phase     string `json:"phase"`
+	SandboxID string `json:"sandbox_id"`
+}
+
+// Session is the credential of an attempt and what to do. It is the answer to Bootstrap, and to an
+// Accept without Accept.Bootstrap; with it Accept answers the two members of the capability alone.
 type Session struct {
-	Token string `json:"token"` // attempt token, also what `tofu` presents to the state API
+	BootstrapCapability string    `json:"bootstrap_capability,omitempty"`
+	BootstrapExpiresAt  time.Time `json:"bootstrap_expires_at,omitzero"`
+
+	Token string `json:"token,omitempty"` // attempt token, also what `tofu` presents to the state API
 	// Manifest is to be parsed as Manifest. ManifestDigest is the server's digest of
 	// exactly these bytes; the runner echoes it and never computes one of its own (AU-19).
-	Manifest       []byte    `json:"manifest"`
-	ManifestDigest string    `json:"manifest_digest"`
-	ExpiresAt      time.Time `json:"expires_at"` // end of all authority of this attempt
+	Manifest       []byte    `json:"manifest,omitempty"`
+	ManifestDigest string    `json:"manifest_digest,omitempty"`
+	ExpiresAt      time.Time `json:"expires_at,omitzero"` // end of all authority of this attempt
 }
 
 // Manifest is everything an attempt does.
@@ -117,6 +141,7 @@ type Manifest struct {
 	AttemptID        string     `json:"attempt_id"`
 	RunID            string     `json:"run_id"`
 	Phase            string     `json:"phase"`
+	ExecutionNonce   string     `json:"execution_nonce"` // of this attempt of this run, the same whenever it is prepared again
 	OrganizationName string     `json:"organization_name"`
 	WorkspaceID      string     `json:"workspace_id"`
 	WorkspaceName    string     `json:"workspace_name"`
@@ -177,7 +202,9 @@ type LogPosition struct {
 	Next int64 `json:"next"`
 }
 
-// ApplyStart redeems the authority to apply, once; the exact repeat is answered alike.
+// ApplyStart redeems the authority to apply, once; the exact repeat is answered alike. A 409
+// "launch_denied" or "release_not_allowed" means that a gate has closed: a Done that says that tofu
+// was not started leaves the run approved.
 type ApplyStart struct {
 	ManifestDigest string `json:"manifest_digest"`
 	SandboxID      string `json:"sandbox_id"`

@@ -1,0 +1,39 @@
+package runner
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/runnerapi/wire"
+)
+
+// TestTheSessionIsRedeemed: the runner asks for a capability and redeems it, and it goes
+// on with a server that answers the session at once.
+func TestTheSessionIsRedeemed(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]bool{"a server with bootstrap": false, "an older server": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": cloudConfig})
+			f.old = old
+			cfg := f.config()
+			cfg.Version = "1.2.3"
+			end := start(t, cfg)
+			require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+			end()
+			assert.Equal(t, !old, strings.Contains(strings.Join(f.calls, " "), "/bootstrap"))
+			assert.True(t, f.accepted.Bootstrap)
+			self, err := os.Executable()
+			require.NoError(t, err)
+			digest, err := digestOf(self)
+			require.NoError(t, err)
+			release := wire.Release{Version: "1.2.3", Digest: digest}
+			assert.Equal(t, release, f.polled.Release)
+			assert.Equal(t, release, f.accepted.Release)
+		})
+	}
+}

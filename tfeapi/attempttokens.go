@@ -1,0 +1,54 @@
+package tfeapi
+
+import (
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
+)
+
+// A run's token is in the hands of whatever the configuration starts, so it is taken to
+// have leaked. It reaches the few addresses that tofu needs for the state of its own
+// workspace, and no other, whatever its holder might be allowed there: a new route is
+// closed to it until it is written down here.
+
+// phases of attempts that may use a route.
+type phases struct{ plan, apply bool }
+
+var (
+	both      = phases{plan: true, apply: true}
+	onlyApply = phases{apply: true}
+)
+
+const (
+	apiPath       = "/api/v2/"
+	pathWorkspace = apiPath + "workspaces/{id}"
+)
+
+// attemptRoutes are the routes for attempts, by method and path template.
+var attemptRoutes = map[string]phases{
+	"GET " + apiPath + "organizations/{organization}/entitlement-set":        both,
+	"GET " + apiPath + "organizations/{organization}/workspaces/{workspace}": both,
+
+	"GET " + pathWorkspace:                                    both,
+	"GET " + pathWorkspace + "/current-state-version":         both,
+	"GET " + pathWorkspace + "/current-state-version-outputs": both,
+	"POST " + pathWorkspace + "/actions/lock":                 onlyApply, // changes nothing (G-22)
+	"POST " + pathWorkspace + "/actions/unlock":               onlyApply,
+	"POST " + pathWorkspace + "/state-versions":               onlyApply, // after apply-start, under the run's fence
+
+	"GET " + apiPath + "state-versions/{id}":               both, // of its own run alone
+	"GET " + apiPath + "state-versions/{id}/outputs":       both,
+	"GET " + apiPath + "state-versions/{id}/download":      both,
+	"GET " + apiPath + "state-versions/{id}/json-download": both,
+}
+
+// checkAttempt refuses an attempt on a route that is not for it.
+func checkAttempt(actor authz.Actor, rt route) error {
+	if actor.Kind != authz.AttemptActor {
+		return nil
+	}
+	may := attemptRoutes[rt.method+" "+rt.path]
+	if (actor.Phase == authz.Plan && may.plan) || (actor.Phase == authz.Apply && may.apply) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "forbidden", "The token of a run reads the state of its own workspace, and while it applies writes it. It may do nothing else; use a user's token.")
+}
