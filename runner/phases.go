@@ -208,7 +208,10 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err := a.sandbox.writeOverride(a.host, a.manifest); err != nil {
 		return nil, err
 	}
-	if err := a.sandbox.writeCLIConfig(a.host, a.server.address, a.session.Token, a.providers); err != nil {
+	if a.relay, err = startRelay(a.end, a.server); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeCLIConfig(a.host, a.relay.address, a.session.Token, a.providers); err != nil {
 		return nil, err
 	}
 	env, dropped, err := a.environment(os.LookupEnv, variables.Environment)
