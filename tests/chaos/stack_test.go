@@ -405,10 +405,13 @@ func (s *stack) client(limit time.Duration) *http.Client {
 	}}
 }
 
-// api is a go-tfe client of the site admin. Behind the storm's proxy it meets the faults, else
-// it goes the calm way.
-func (s *stack) api(address string) (*tfe.Client, error) {
-	return tfe.NewClient(&tfe.Config{Address: address, Token: s.environ["TFE_TOKEN"], HTTPClient: s.client(time.Minute), RetryServerErrors: true})
+// api is a go-tfe client of the site admin. Behind the stormy door it meets the faults.
+func (s *stack) api(address string) (client *tfe.Client, err error) {
+	err = again(func() error { // it asks for the API's version once
+		client, err = tfe.NewClient(&tfe.Config{Address: address, Token: s.environ["TFE_TOKEN"], HTTPClient: s.client(time.Minute), RetryServerErrors: true})
+		return err
+	})
+	return client, err
 }
 
 // stop ends all children, the last started first.
