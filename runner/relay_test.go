@@ -27,18 +27,18 @@ func TestTheServerIsAwayWhenTofuStarts(t *testing.T) {
 	tries := map[string]int{}
 	f.override = func(w http.ResponseWriter, r *http.Request) bool {
 		rest, api := strings.CutPrefix(r.URL.Path, "/api/v2/")
-		if !api || r.Method != http.MethodGet || rest == "download" { // that one is fetched from the server itself
+		if !api || r.Method != http.MethodGet {
 			return false
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		tries[rest]++
-		switch tries[rest] % 4 {
-		case 1:
+		switch n := tries[rest] % 4; {
+		case n == 1:
 			panic(http.ErrAbortHandler)
-		case 2:
+		case n == 2, n == 3 && rest == "download": // that one is fetched from the server itself
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case 3:
+		case n == 3:
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, "{")
 			panic(http.ErrAbortHandler)
@@ -51,10 +51,35 @@ func TestTheServerIsAwayWhenTofuStarts(t *testing.T) {
 	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
 	f.next("apply")
 	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	assert.NotContains(t, f.logText(), "error connecting")
+
+	t.Log("while it fetches state tofu says so on the stream that its JSON goes to")
+	f.next("plan")
+	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	assert.Contains(t, f.logText(), "error connecting")
 	mu.Lock()
 	defer mu.Unlock()
 	assert.GreaterOrEqual(t, tries["ping"], 4)
-	assert.NotContains(t, f.logText(), "error connecting")
+	assert.GreaterOrEqual(t, tries["download"], 4)
+}
+
+func TestWhatIsSaidBeforeTheJSONIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"nothing":  "{\"a\":\n1}\n",
+		"a notice": "\nThere was an error\n\nStill trying … {2s elapsed}\n{\"a\":\n1}\n",
+	} {
+		for size := 1; size <= len(text); size++ {
+			var out strings.Builder
+			writer := &jsonOnly{to: &out}
+			for rest := []byte(text); len(rest) > 0; {
+				n, err := writer.Write(rest[:min(size, len(rest))])
+				require.NoError(t, err)
+				rest = rest[n:]
+			}
+			require.Equal(t, "{\"a\":\n1}\n", out.String(), "%s in pieces of %d", name, size)
+		}
+	}
 }
 
 // What changes something goes to the server once; whether to repeat it is for tofu to say.
