@@ -301,7 +301,7 @@ func (c *campaign) storm() {
 	for _, p := range people {
 		traffic.Go(func() {
 			for n := range each {
-				err := c.applyWithTofu(p, p.configuration(n+1, makeDelay), 4)
+				err := c.applyWithTofu(p, p.configuration(n+1, makeDelay), 6)
 				counting.Lock()
 				c.tofus[0]++
 				if err == nil {

@@ -49,7 +49,7 @@ func (s *stack) tofu(dir string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	said, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("tofu %v: %w\n%s", args, err, said[max(0, len(said)-2000):])
+		return fmt.Errorf("tofu %v: %w\n%s", args, err, said[max(0, len(said)-400):])
 	}
 	return nil
 }

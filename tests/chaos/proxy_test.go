@@ -178,6 +178,9 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, bad bool) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		p.history.secret(token, "a bearer token")
 	}
+	if asksOnce(r.URL.Path) && does != passed {
+		does = delayed
+	}
 	if does != passed {
 		p.history.add(event{Kind: "http fault", What: string(does) + ": " + r.Method + " " + routeOf(r.URL.Path)})
 	}
@@ -216,6 +219,12 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, bad bool) {
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body)
+}
+
+// asksOnce tells of the reads that a person's tofu never repeats: one failure ends its command, with
+// any server. What is broken there would only show that.
+func asksOnce(path string) bool {
+	return strings.HasPrefix(path, "/.well-known/") || strings.HasPrefix(path, "/api/v2/links/") && strings.Contains(path, "/log/")
 }
 
 // routeOf is a path without what may be a permission or too long to read.

@@ -130,6 +130,10 @@ func TestFates(t *testing.T) {
 			}
 			assert.Equal(t, faults, s.history.count("http fault"))
 
+			if c.status == 0 {
+				_, _, err = s.post(t, s.url(), "/.well-known/terraform.json", "")
+				assert.NoError(t, err, "a client asks for this once only")
+			}
 			status, _, err = s.post(t, s.calm(), "/x", "body")
 			require.NoError(t, err)
 			assert.Equal(t, 200, status, "at the calm door nothing is lost")
