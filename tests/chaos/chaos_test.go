@@ -71,18 +71,19 @@ func TestChaos(t *testing.T) {
 			s.stop()
 		}
 	})
-	stopWriting := make(chan struct{})
+	writersStop := make(chan struct{})
 	var writing sync.WaitGroup
+	stopWriting := sync.OnceFunc(func() { close(writersStop); writing.Wait() })
+	t.Cleanup(stopWriting)
 	for i := range writers {
 		p := c.place(fmt.Sprintf("writer-%d", i), "local")
-		writing.Go(func() { assert.NoError(t, s.stateWriter(p, seed+uint64(i), stopWriting)) })
+		writing.Go(func() { assert.NoError(t, s.stateWriter(p, seed+uint64(i), writersStop)) })
 	}
 	began := time.Now()
 	c.faultsWithoutLoss()
 	c.runnersLostInApply()
 	c.storm()
-	close(stopWriting)
-	writing.Wait()
+	stopWriting()
 
 	o, err := s.collect(c.places)
 	require.NoError(t, err)
@@ -106,12 +107,12 @@ func (c *campaign) place(name, mode string) place {
 	return p
 }
 
-// outage is the longest one of database, store and network together with time.
-func (c *campaign) scale(ci, long_ time.Duration) time.Duration {
+// scale picks the value of the long form, or of the usual one.
+func scale(usual, longer time.Duration) time.Duration {
 	if long {
-		return long_
+		return longer
 	}
-	return ci
+	return usual
 }
 
 // traffic asks for runs in all places, in each one after the other, spread over the time; runs
@@ -171,8 +172,8 @@ func (c *campaign) faultsWithoutLoss() {
 	for i := range steadyPlaces {
 		places = append(places, c.place(fmt.Sprintf("steady-%d", i), "remote"))
 	}
-	over := c.scale(70*time.Second, 10*time.Minute)
-	m := mix{over: over, servers: 8, postgres: 1, stores: 2, networks: 1, longest: c.scale(8*time.Second, 2*time.Minute)}
+	over := scale(70*time.Second, 10*time.Minute)
+	m := mix{over: over, servers: 8, postgres: 1, stores: 2, networks: 1, longest: scale(8*time.Second, 2*time.Minute)}
 	if long {
 		m.servers, m.postgres, m.stores, m.networks = 40, 4, 4, 4
 	}
@@ -288,8 +289,8 @@ func (c *campaign) storm() {
 	for i := range clients {
 		people = append(people, c.place(fmt.Sprintf("client-%d", i), "remote"))
 	}
-	over := c.scale(80*time.Second, 30*time.Minute)
-	m := mix{over: over, servers: 6, runners: 6, postgres: 2, stores: 2, networks: 1, longest: c.scale(6*time.Second, 2*time.Minute)}
+	over := scale(80*time.Second, 30*time.Minute)
+	m := mix{over: over, servers: 6, runners: 6, postgres: 2, stores: 2, networks: 1, longest: scale(6*time.Second, 2*time.Minute)}
 	each := 1
 	if long {
 		m.servers, m.runners, m.postgres, m.stores, m.networks, each = 90, 60, 12, 12, 8, 6

@@ -20,6 +20,7 @@ import (
 func newCluster(t *testing.T, have size) *stack {
 	t.Helper()
 	needsSeed(t)
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "holdfast-cluster-")
 	require.NoError(t, err)
 	h, err := newHistory(dir)

@@ -27,8 +27,9 @@ import (
 // ctx has no end of its own: go test's -timeout is the last word.
 var ctx = context.Background()
 
-// patience is how long anything may take on a busy machine when nothing is broken.
-const patience = 3 * time.Minute
+// patience is how long anything may take on a busy machine when nothing is broken any more. A tofu
+// that met an outage waits longer and longer between its tries.
+const patience = 5 * time.Minute
 
 // stack is PostgreSQL, an object store, several servers and several runners, all on
 // loopback, all children of this process, with the fault proxy before the servers.
