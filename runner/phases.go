@@ -19,7 +19,7 @@ const platform = runtime.GOOS + "_" + runtime.GOARCH
 
 // startPatience is how long the runner asks for the permission to apply. After that
 // it reports that it did not start, which lets the run end instead of wait.
-var startPatience = 2 * time.Minute
+var startPatience = 5 * time.Minute
 
 // plan does the plan phase: it leaves lock file, plan and its JSON with the server.
 func (a *attempt) plan(done *wire.Done) error {

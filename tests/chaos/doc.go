@@ -14,7 +14,8 @@
 // acknowledged is there, byte for byte, in one chain of serials and epochs, and the last is
 // current; runs had their workspace one after the other in the order of their creation; at no
 // instant an epoch fell, or a free workspace let a run wait; no secret is in any log. To hold is
-// not the cheap way out: as long as no runner is lost, every run must succeed.
+// not the cheap way out: as long as no runner is lost, every run must succeed,
+// and no run fails for another reason than that its runner was lost.
 //
 // Invariants: the model finds each breach that it is made for (TestTheModelFinds); the same seed
 // gives the same schedule and fates (TestASeedIsASchedule); the proxy does to a request what its

@@ -76,13 +76,16 @@ func violations(o outcome) (found []string) {
 
 type sayer func(format string, args ...any)
 
-// Every run has ended, started at most one apply, and the fence is held only for who needs it.
+// Every run has ended, well unless its runner was lost, started at most one apply, and the fence is held only for who needs it.
 func (p end) checkRuns(say sayer) {
 	holders := 0
 	for _, r := range p.runs {
 		ended := slices.Contains(terminal, r.status)
 		if !ended && !(p.held && r.admitted.IsZero()) {
 			say("%s: run %s did not end: %s", p.name, r.id, r.status)
+		}
+		if ended && r.status != "succeeded" && r.status != "canceled" && r.reason != "runner_lost" {
+			say("%s: run %s ended as %s for the reason %s, although only a lost runner may fail a run", p.name, r.id, r.status, r.reason)
 		}
 		if r.applyStarts > 1 {
 			say("%s: run %s started %d applies", p.name, r.id, r.applyStarts)

@@ -35,7 +35,7 @@ func good() outcome {
 			{
 				id: "ws-2", name: "two", occupied: true, held: true,
 				runs: []ran{
-					{id: "run-4", sequence: 4, status: "apply_start_uncertain", epoch: 1, applyStarts: 1, admitted: minute(1), finished: minute(3)},
+					{id: "run-4", sequence: 4, status: "apply_start_uncertain", reason: "runner_lost", epoch: 1, applyStarts: 1, admitted: minute(1), finished: minute(3)},
 					{id: "run-5", sequence: 5, status: "queued"},
 				},
 				ledger: []deed{{Run: "run-4", Event: "created", ID: "obj-3", Name: "a"}},
@@ -55,6 +55,7 @@ func TestTheModelFinds(t *testing.T) {
 	assert.Empty(t, violations(good()))
 	for want, spoil := range map[string]func(o *outcome){
 		"run-2 did not end":                  func(o *outcome) { o.places[0].runs[1].status = "applying" },
+		"run-2 ended as plan_failed for":     func(o *outcome) { o.places[0].runs[1].status = "plan_failed" },
 		"run-1 started 2 applies":            func(o *outcome) { o.places[0].runs[0].applyStarts = 2 },
 		"run-2 succeeded and still has":      func(o *outcome) { o.places[0].runs[1].released = false },
 		"although a run ended without proof": func(o *outcome) { o.places[1].held = false },
