@@ -133,7 +133,7 @@ func (c *campaign) traffic(group *sync.WaitGroup, places []place, first, count i
 			for i := range pauses {
 				time.Sleep(pauses[i])
 				run, err := c.newRun(api, p, p.configuration(first+i, makeDelay), fmt.Sprintf("run %d of %s", first+i, p.name), !byHand[i])
-				if !assert.NoError(c, err, p.name) {
+				if errors.Is(err, errHeld) || !assert.NoError(c, err, p.name) {
 					return
 				}
 				if byHand[i] {

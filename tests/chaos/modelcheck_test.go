@@ -28,7 +28,8 @@ func good() outcome {
 				runs:     []ran{done("run-1", 1, 1, 0, 5), done("run-2", 2, 3, 5, 9), {id: "run-3", sequence: 3, status: "canceled", finished: minute(7)}},
 				objects:  []string{"obj-1", "obj-2"},
 				ledger: []deed{
-					{Run: "run-1", Event: "creating", ID: "obj-1", Name: "a"}, {Run: "run-1", Event: "created", ID: "obj-1", Name: "a"},
+					{Run: "run-1", Event: "creating", ID: "obj-1", Name: "a"},
+					{Run: "run-1", Event: "created", ID: "obj-1", Name: "a"},
 					{Run: "run-2", Event: "created", ID: "obj-2", Name: "b"},
 				},
 			},

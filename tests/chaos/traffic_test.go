@@ -131,17 +131,33 @@ func (s *stack) newRun(api *tfe.Client, p place, configuration, message string, 
 		return nil, fmt.Errorf("upload a configuration: %w", err)
 	}
 	var run *tfe.Run
+	held := false
 	err = again(func() (err error) {
 		run, err = api.Runs.Create(ctx, tfe.RunCreateOptions{
 			Workspace: &tfe.Workspace{ID: p.id}, ConfigurationVersion: version, AutoApply: &auto, Message: &message,
 		})
+		if err != nil && s.isHeld(p) {
+			held = true // it takes no new runs
+			return nil
+		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case held:
+		return nil, errHeld
+	case err != nil:
 		return nil, fmt.Errorf("create a run: %w", err)
 	}
 	s.history.add(event{Kind: "run", Run: run.ID, Workspace: p.id, What: message})
 	return run, nil
+}
+
+// errHeld says that a workspace is held for recovery, and so refuses new runs.
+var errHeld = errors.New("the workspace is held for recovery")
+
+func (s *stack) isHeld(p place) bool {
+	n, err := s.number("select count(*) from workspace_fences where workspace_id = $1 and recovery_held", p.id)
+	return err == nil && n == 1
 }
 
 // again repeats a call that fails, for as long as an outage may last.
