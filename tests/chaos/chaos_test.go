@@ -79,6 +79,7 @@ func TestChaos(t *testing.T) {
 		p := c.place(fmt.Sprintf("writer-%d", i), "local")
 		writing.Go(func() { assert.NoError(t, s.stateWriter(p, seed+uint64(i), writersStop)) })
 	}
+	t.Logf("seed %d; what happens is written to %s", seed, dir)
 	began := time.Now()
 	c.faultsWithoutLoss()
 	c.runnersLostInApply()
@@ -173,7 +174,7 @@ func (c *campaign) faultsWithoutLoss() {
 		places = append(places, c.place(fmt.Sprintf("steady-%d", i), "remote"))
 	}
 	over := scale(70*time.Second, 10*time.Minute)
-	m := mix{over: over, servers: 8, postgres: 1, stores: 2, networks: 1, longest: scale(8*time.Second, 2*time.Minute)}
+	m := mix{over: over, servers: 10, postgres: 1, stores: 2, networks: 1, longest: scale(8*time.Second, 2*time.Minute)}
 	if long {
 		m.servers, m.postgres, m.stores, m.networks = 40, 4, 4, 4
 	}
@@ -290,7 +291,7 @@ func (c *campaign) storm() {
 		people = append(people, c.place(fmt.Sprintf("client-%d", i), "remote"))
 	}
 	over := scale(80*time.Second, 30*time.Minute)
-	m := mix{over: over, servers: 6, runners: 6, postgres: 2, stores: 2, networks: 1, longest: scale(6*time.Second, 2*time.Minute)}
+	m := mix{over: over, servers: 8, runners: 6, postgres: 2, stores: 2, networks: 1, longest: scale(6*time.Second, 2*time.Minute)}
 	each := 1
 	if long {
 		m.servers, m.runners, m.postgres, m.stores, m.networks, each = 90, 60, 12, 12, 8, 6
@@ -342,6 +343,7 @@ func (c *campaign) summarize(o outcome, took time.Duration) {
 		killed[strings.TrimRight(e.What, "-0123456789")]++
 	}
 	c.report("processes killed", "%s", summary(killed))
+	c.report("servers told to end", "%d", c.history.count("rolled"))
 	c.report("database crashes", "%d", c.history.count("database restart"))
 	c.report("outages of store, network", "%d, %d", c.history.count("store outage"), c.history.count("network outage"))
 	byFate := map[string]int{}

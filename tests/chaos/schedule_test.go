@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -12,7 +13,7 @@ import (
 // blow is one thing that is broken, when, and for how long.
 type blow struct {
 	at    time.Duration
-	what  string // "server", "runner", "postgres", "store killed", "store stopped", "network"
+	what  string // "server", "server rolled" (told to end, as when it is replaced by a new release), "runner", "postgres", "store killed", "store stopped", "network"
 	which int
 	last  time.Duration
 }
@@ -41,7 +42,7 @@ func schedule(seed, stream uint64, m mix, have size) (blows []blow) {
 		}
 	}
 	named := func(name string) func(int) string { return func(int) string { return name } }
-	spread(m.servers, named("server"), max(have.servers, 1), 300*time.Millisecond, 3*time.Second)
+	spread(m.servers, func(i int) string { return []string{"server", "server", "server", "server rolled"}[i%4] }, max(have.servers, 1), 300*time.Millisecond, 3*time.Second)
 	spread(m.runners, named("runner"), max(have.runners, 1), 300*time.Millisecond, 3*time.Second)
 	spread(m.postgres, named("postgres"), 1, time.Second, m.longest)
 	spread(m.stores, func(i int) string { return []string{"store killed", "store stopped"}[i%2] }, 1, time.Second, m.longest)
@@ -79,17 +80,19 @@ func hold(thing string) (release func()) {
 }
 
 func (s *stack) strike(b blow) error {
-	what := b.what
-	if what == "store killed" || what == "store stopped" {
-		what = "store"
-	}
-	defer hold(fmt.Sprintf("%p %s %d", s, what, b.which))()
+	thing, _, _ := strings.Cut(b.what, " ")
+	defer hold(fmt.Sprintf("%p %s %d", s, thing, b.which))()
 	s.history.add(event{Kind: "blow", What: b.String()})
 	switch b.what {
 	case "server":
 		s.killServer(b.which)
 		time.Sleep(b.last)
 		return s.startServer(s.servers[b.which])
+	case "server rolled":
+		server := s.servers[b.which]
+		server.running().Stop(syscall.SIGTERM, 30*time.Second)
+		s.history.add(event{Kind: "rolled", What: server.name})
+		return s.startServer(server)
 	case "runner":
 		return s.loseRunner(b.which, b.last)
 	case "postgres":
