@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
-.PHONY: help demo dev build test browser check bench go postgres tofu chromium
+.PHONY: help demo dev build test browser chaos check bench go postgres tofu chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -30,6 +30,11 @@ test: build postgres ## go vet, then unit, database and end-to-end tests against
 
 browser: build postgres chromium ## the pages and tofu login in a real browser, which is installed if need be
 	bin/holdfast dev -- sh -c 'cd tests/browser && go test -count=1 ./...'
+
+SEED ?= $(shell date +%s)
+
+chaos: build postgres ## servers, runners, database, store and network break under traffic, then the history is checked (six minutes): make chaos SEED=7; an hour: LONG=1; one test: ONLY=TestChaos
+	cd tests/chaos && CHAOS_SEED="$(SEED)" CHAOS_LONG="$(LONG)" go test -buildvcs=false -count=1 -v -parallel 3 -timeout $(if $(LONG),2h,15m) -run '$(ONLY)' .
 
 check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@scripts/check.sh

@@ -32,7 +32,8 @@ type attempt struct {
 	caFile    string
 	log       *logs
 	stop      *stopper
-	over      bool // nothing works in the sandbox any more
+	over      bool   // nothing works in the sandbox any more
+	relay     *relay // tofu's way to the server, once it is prepared
 
 	// end is the context of all calls: it outlives a stop, and ends with the authority
 	// of the attempt. working ends with a stop, too.
@@ -252,6 +253,9 @@ func (a *attempt) run() wire.Done {
 		err = a.apply(&done)
 	default:
 		err = fail("This runner does not know the phase %q; update it.", a.manifest.Phase)
+	}
+	if a.relay != nil {
+		a.relay.close()
 	}
 	a.conclude(&done, err)
 	return done

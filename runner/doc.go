@@ -12,6 +12,9 @@
 //     (TestApplyStartRefused, TestApplyStartUnanswered).
 //   - Nothing that fails around a running tofu ends it: log writes, status polls and
 //     uploads are repeated beside it (TestLogFailuresDoNotDisturbTofu). Only a stop does.
+//   - tofu reaches the server through the runner, on loopback, which repeats its reads until they
+//     are answered (relay.go): tofu asks for some things once only, and a server that is away at
+//     that moment must not fail the run (TestTheServerIsAwayWhenTofuStarts).
 //   - An attempt gets nothing of another one, and leaves nothing behind except a state that
 //     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers, TestSeveralErroredStates).
 //   - The configuration is unpacked inside its folder or not at all (unpack_test.go).

@@ -19,7 +19,7 @@ const platform = runtime.GOOS + "_" + runtime.GOARCH
 
 // startPatience is how long the runner asks for the permission to apply. After that
 // it reports that it did not start, which lets the run end instead of wait.
-var startPatience = 2 * time.Minute
+var startPatience = 5 * time.Minute
 
 // plan does the plan phase: it leaves lock file, plan and its JSON with the server.
 func (a *attempt) plan(done *wire.Done) error {
@@ -208,7 +208,10 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err := a.sandbox.writeOverride(a.host, a.manifest); err != nil {
 		return nil, err
 	}
-	if err := a.sandbox.writeCLIConfig(a.host, a.server.address, a.session.Token, a.providers); err != nil {
+	if a.relay, err = startRelay(a.end, a.server); err != nil {
+		return nil, err
+	}
+	if err := a.sandbox.writeCLIConfig(a.host, a.relay.address, a.session.Token, a.providers); err != nil {
 		return nil, err
 	}
 	env, dropped, err := a.environment(os.LookupEnv, variables.Environment)

@@ -127,8 +127,8 @@ func (s *sandbox) enter(workingDirectory string) error {
 	return err
 }
 
-// writeCLIConfig writes the file that tells tofu where the server's API is, with which
-// token it speaks there, and where providers come from. Nothing else holds the token.
+// writeCLIConfig writes the file that tells tofu at which address it finds the server's API,
+// with which token it speaks there, and where providers come from. Nothing else holds the token.
 func (s sandbox) writeCLIConfig(host, address, token string, providers providerSources) error {
 	installation, err := providers.installation()
 	if err != nil {

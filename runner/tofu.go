@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -114,7 +115,7 @@ func (t *tofu) show(planFile, jsonFile string) error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	err = t.supervise(func() error { return t.command(out, t.log, "show", "-json", "-no-color", planFile) })
+	err = t.supervise(func() error { return t.command(&jsonOnly{to: out}, t.log, "show", "-json", "-no-color", planFile) })
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (t *tofu) schemas(read func(io.Reader) error) error {
 		result <- err
 	}()
 	err := t.supervise(func() error {
-		err := t.command(writer, t.log, "providers", "schema", "-json", "-no-color")
+		err := t.command(&jsonOnly{to: writer}, t.log, "providers", "schema", "-json", "-no-color")
 		_ = writer.CloseWithError(err)
 		return err
 	})
@@ -143,6 +144,32 @@ func (t *tofu) schemas(read func(io.Reader) error) error {
 		return tofuFailed("providers schema", err)
 	}
 	return readErr
+}
+
+// jsonOnly passes on what a command prints from the first line that begins an object on. Before
+// it, on the same stream, tofu may say to people that it lost the connection and tries again.
+type jsonOnly struct {
+	to    io.Writer
+	begun bool
+	line  []byte // begun and not known yet to be JSON
+}
+
+func (j *jsonOnly) Write(p []byte) (int, error) {
+	if j.begun {
+		return j.to.Write(p)
+	}
+	for j.line = append(j.line, p...); ; {
+		if j.begun = bytes.HasPrefix(j.line, []byte("{")); j.begun {
+			_, err := j.to.Write(j.line)
+			j.line = nil
+			return len(p), err
+		}
+		end := bytes.IndexByte(j.line, '\n')
+		if end < 0 {
+			return len(p), nil
+		}
+		j.line = j.line[end+1:]
+	}
 }
 
 // apply carries out the plan in the file. It takes the state's lock, which the

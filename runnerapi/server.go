@@ -125,6 +125,7 @@ func (s *server) serve(template string, h func(*call) (any, error)) http.Handler
 		status := http.StatusOK
 		switch a := answer.(type) {
 		case noAnswer:
+			panic(http.ErrAbortHandler) // to return would be a 200, for a runner that is still there when the server ends
 		case stream:
 			err = s.send(w, a)
 		case nil:

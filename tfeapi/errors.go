@@ -64,7 +64,8 @@ type errorSource struct {
 	Pointer string `json:"pointer"`
 }
 
-// statusClientGone is logged, never sent: the client ended the connection first.
+// statusClientGone is logged, never sent: the request was given up, by its client or because
+// the server ends. Its connection is cut.
 const statusClientGone = 499
 
 // writeError answers with err and gives the status it used. The text of an error

@@ -106,6 +106,11 @@ func (s *server) serve(rt route) http.Handler {
 			status = writeError(w, r, err, requestID)
 		}
 		s.logRequest(req, rt, requestID, status, started, err)
+		if status == statusClientGone {
+			// To return without an answer would be a 200, and a client that is still there, because it
+			// is the server that ends, would take its upload for acknowledged.
+			panic(http.ErrAbortHandler)
+		}
 	})
 }
 
