@@ -29,6 +29,7 @@ type attempt struct {
 	binary    binary
 	host      string
 	providers providerSources
+	enclosure *enclosure
 	caFile    string
 	log       *logs
 	stop      *stopper
@@ -101,7 +102,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 	}
 	a := &attempt{
 		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
-		host: r.host, providers: r.providers, caFile: r.cfg.CAFile, stop: newStopper(),
+		host: r.host, providers: r.providers, enclosure: r.enclosure, caFile: r.cfg.CAFile, stop: newStopper(),
 	}
 	lifetime, err := a.takeOver(r.cfg.Token, r.release, work)
 	if err != nil {
@@ -290,6 +291,8 @@ func (a *attempt) conclude(done *wire.Done, err error) {
 			done.Outcome, done.Message = wire.OutcomeTimedOut, fmt.Sprintf("The run took longer than the %d seconds it may take.", a.manifest.MaxSeconds)
 		case stopShutdown:
 			done.Message = "The runner was told to end at once."
+		default: // it used too much
+			done.Message = string(why)
 		}
 	}
 	if done.Outcome == wire.OutcomeErrored && done.TofuStarted && f != nil && f.killed {

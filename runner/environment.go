@@ -57,6 +57,9 @@ func (a *attempt) environment(own func(string) (string, bool), given []wire.Vari
 		}
 		env[v.Key] = v.Value
 	}
+	if a.enclosure != nil {
+		env["HOME"] = a.sandbox.home() // the runner's own is not to be seen
+	}
 	if a.caFile != "" {
 		env["SSL_CERT_FILE"] = a.caFile
 	}

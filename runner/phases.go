@@ -199,7 +199,11 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.binary.checkExpressions(a.working, a.sandbox, inputs.expressions); err != nil {
+	run, gauge, err := a.enclosed()
+	if err != nil {
+		return nil, err
+	}
+	if err := run.checkExpressions(a.working, a.sandbox, inputs.expressions); err != nil {
 		return nil, err
 	}
 	if err := a.sandbox.writeVariables(inputs); err != nil {
@@ -222,7 +226,21 @@ func (a *attempt) prepare() (*tofu, error) {
 		a.log.Printf("The environment variable %s is reserved and was left out.", name)
 	}
 	grace := time.Duration(a.manifest.InterruptSeconds) * time.Second
-	return newTofu(a.binary.path, a.sandbox, env, a.log, a.stop, grace)
+	return newTofu(run.path, a.sandbox, env, a.log, a.stop, grace, gauge)
+}
+
+// enclosed gives the tofu to run, inside the enclosure when there is one.
+func (a *attempt) enclosed() (binary, *meter, error) {
+	run := a.binary
+	if a.enclosure == nil {
+		return run, nil, nil
+	}
+	path, err := a.enclosure.enclose(a.sandbox, run.path)
+	if err != nil {
+		return run, nil, err
+	}
+	run.path = path
+	return run, &meter{limits: a.enclosure.limits, dir: a.sandbox.path}, nil
 }
 
 func (a *attempt) unpackConfiguration() error {

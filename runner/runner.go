@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -35,6 +36,10 @@ type Config struct {
 	Version        string   // of the runner's own release
 	CAFile         string   // certificates that the runner and tofu trust, instead of the system's; "" is the system's
 	Labels         []string // what this runner has beside the labels of its group, such as "region=eu"
+	Isolation      string   // of attempts: one of the Isolation names; "" is IsolationAuto
+	Visible        []string // further files and folders that isolated attempts may read
+	Limits         Limits   // of an isolated attempt
+	AllowMetadata  bool     // runs may reach the metadata service of the cloud that the runner is in
 
 	// Interrupt, when closed, interrupts a running tofu. Ending the context of Run
 	// alone lets it go on to its end.
@@ -53,6 +58,7 @@ type runner struct {
 	server    *server
 	tofu      binary
 	providers providerSources
+	enclosure *enclosure
 	dir       folder
 	release   wire.Release
 	id        string // its own from the first poll on, so that even an offer whose answer is lost is asked for again
@@ -113,11 +119,21 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !cfg.AllowMetadata {
+		var dialer net.Dialer
+		if err := checkMetadata(ctx, dialer.DialContext); err != nil {
+			return nil, err
+		}
+	}
+	enclosure, err := newEnclosure(ctx, cfg.Isolation, cfg.Limits, append(cfg.Visible, cfg.CAFile, providers.folder)...)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := openFolder(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, release: release, dir: dir, id: newID()}, nil
+	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, enclosure: enclosure, release: release, dir: dir, id: newID()}, nil
 }
 
 // ownRelease names this very binary, which a server may allow or not.

@@ -35,7 +35,7 @@ const longestTmp = 80
 func newSandbox(parent string) (sandbox, error) {
 	id := "sbx-" + rand.Text()
 	s := sandbox{id: id, path: filepath.Join(parent, id)}
-	for _, dir := range []string{s.path, s.config()} {
+	for _, dir := range []string{s.path, s.config(), s.home()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return sandbox{}, err
 		}
@@ -87,6 +87,7 @@ func openFolders(path string) {
 }
 
 func (s sandbox) config() string       { return filepath.Join(s.path, "config") }
+func (s sandbox) home() string         { return filepath.Join(s.path, "home") } // HOME of tofu in an enclosure
 func (s sandbox) cliConfig() string    { return filepath.Join(s.path, "tofu.rc") }
 func (s sandbox) plan() string         { return filepath.Join(s.path, "plan") }
 func (s sandbox) planJSON() string     { return filepath.Join(s.path, "plan.json") }

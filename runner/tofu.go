@@ -37,10 +37,11 @@ type tofu struct {
 	pipe  string // where the pipe of its events is made
 	stop  *stopper
 	grace time.Duration // from the interrupt to the kill
+	meter *meter        // of what it may use; nil without an enclosure
 }
 
 // newTofu prepares tofu to run in the sandbox. What it prints goes to log, which must never fail.
-func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *stopper, grace time.Duration) (*tofu, error) {
+func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *stopper, grace time.Duration, meter *meter) (*tofu, error) {
 	tf, err := tfexec.NewTerraform(box.work, path)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *s
 	}
 	tf.SetStdout(log)
 	tf.SetStderr(log)
-	return &tofu{tf: tf, path: path, dir: box.work, env: plain, log: log, pipe: box.eventPipe(), stop: stop, grace: grace}, nil
+	return &tofu{tf: tf, path: path, dir: box.work, env: plain, log: log, pipe: box.eventPipe(), stop: stop, grace: grace, meter: meter}, nil
 }
 
 // init prepares the folder for a plan; its log tells what is installed.
@@ -252,6 +253,8 @@ func (t *tofu) supervise(call func() error) error {
 
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	measure := time.NewTicker(measureEvery)
+	defer measure.Stop()
 	var (
 		pid         int // of tofu, once it was found
 		wanted      = t.stop.wanted
@@ -285,12 +288,26 @@ func (t *tofu) supervise(call func() error) error {
 				killGroup(pid)
 			case stopping && !interrupted:
 				// To tofu alone: it stops its providers itself.
-				interrupted = syscall.Kill(pid, syscall.SIGINT) == nil
+				interrupted = t.interrupt(pid)
 			default:
 				look.Stop()
 			}
+		case <-measure.C:
+			if over := t.meter.over(pid); over != "" {
+				t.stop.stop(over)
+			}
 		}
 	}
+}
+
+// interrupt reaches tofu itself, also inside an enclosure; false is not yet.
+func (t *tofu) interrupt(pid int) bool {
+	if t.meter != nil {
+		if pid = innermost(pid); pid == 0 {
+			return false
+		}
+	}
+	return syscall.Kill(pid, syscall.SIGINT) == nil
 }
 
 // killGroup kills tofu and what it started. It may have ended already while
@@ -301,13 +318,14 @@ func killGroup(pid int) {
 	}
 }
 
-// exitCode gives the exit code in the error of a call.
+// exitCode gives the exit code in the error of a call. An enclosure tells a death by a
+// signal as shells do; tofu has no such codes.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &exit):
+	case errors.As(err, &exit) && exit.ExitCode() < 128:
 		return exit.ExitCode()
 	}
 	return noExitCode

@@ -28,11 +28,20 @@ type cli struct {
 	Name           string   `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
 	Labels         []string `env:"HOLDFAST_RUNNER_LABELS" placeholder:"LABEL,…" help:"Labels of this runner beside those of its group, such as region=eu,gpu. Runs with a runner selector need them."`
 	CAFile         string   `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
+	Isolation      string   `env:"HOLDFAST_RUNNER_ISOLATION" enum:"auto,bubblewrap,none" default:"auto" help:"How attempts are kept from this machine and from one another: bubblewrap, none (such a runner serves one organization only), or auto (bubblewrap where it works)."`
+	Visible        []string `env:"HOLDFAST_RUNNER_VISIBLE" sep:":" help:"Further files and folders that isolated attempts may read, separated by colons."`
+	Memory         int64    `env:"HOLDFAST_RUNNER_MEMORY" default:"8192" help:"MiB of memory that an isolated attempt may use; 0 is no limit."`
+	Disk           int64    `env:"HOLDFAST_RUNNER_DISK" default:"16384" help:"MiB that an isolated attempt may write; 0 is no limit."`
+	Processes      int      `env:"HOLDFAST_RUNNER_PROCESSES" default:"1024" help:"Processes that an isolated attempt may have; 0 is no limit."`
+	AllowMetadata  bool     `env:"HOLDFAST_RUNNER_ALLOW_METADATA" help:"Work although every run can reach the metadata service of this machine's cloud, and so its credentials."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
 func main() {
+	if runner.Enclosed() {
+		return
+	}
 	var args cli
 	kong.Parse(
 		&args,
@@ -61,6 +70,8 @@ func run(args cli) error {
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
 		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, Version: version, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
+		Isolation: args.Isolation, Visible: args.Visible, AllowMetadata: args.AllowMetadata,
+		Limits: runner.Limits{Memory: args.Memory << 20, Disk: args.Disk << 20, Processes: args.Processes},
 	})
 }
 
