@@ -348,7 +348,7 @@ func (f *fakeServer) config() Config {
 	dir := f.t.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
 	require.NoError(f.t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.web.Certificate().Raw}), 0o600))
-	return Config{Address: f.web.URL, Token: groupToken, Dir: filepath.Join(dir, "runner"), TofuPath: testTofu(f.t).path, Name: "test", CAFile: ca}
+	return Config{Address: f.web.URL, Token: groupToken, Dir: filepath.Join(dir, "runner"), TofuPath: testTofu(f.t).path, Name: "test", CAFile: ca, AllowMetadata: true}
 }
 
 var findTofu = sync.OnceValues(func() (binary, error) {

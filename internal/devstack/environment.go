@@ -65,11 +65,12 @@ func (f facts) server() map[string]string {
 
 func (f facts) runner() map[string]string {
 	env := map[string]string{
-		"HOLDFAST_ADDRESS":           f.address.url(),
-		"HOLDFAST_RUNNER_TOKEN_FILE": f.layout.runnerToken(),
-		"HOLDFAST_RUNNER_DIR":        f.layout.runner(),
-		"HOLDFAST_TOFU":              f.tofu,
-		"SSL_CERT_FILE":              f.layout.tls("bundle.pem"),
+		"HOLDFAST_ADDRESS":               f.address.url(),
+		"HOLDFAST_RUNNER_TOKEN_FILE":     f.layout.runnerToken(),
+		"HOLDFAST_RUNNER_DIR":            f.layout.runner(),
+		"HOLDFAST_TOFU":                  f.tofu,
+		"HOLDFAST_RUNNER_ALLOW_METADATA": "true", // who develops runs his own configurations, on a machine of his own
+		"SSL_CERT_FILE":                  f.layout.tls("bundle.pem"),
 	}
 	if f.mirror != "" {
 		env["HOLDFAST_PROVIDER_MIRROR"] = f.mirror
