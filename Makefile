@@ -8,22 +8,22 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
-.PHONY: help demo dev build test browser chaos check bench go postgres tofu chromium
+.PHONY: help demo dev build test browser chaos check bench go postgres bubblewrap tofu chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: build postgres ## a real tofu plans, applies and destroys through Holdfast, then its secret is searched for in all stored bytes
+demo: build postgres bubblewrap ## a real tofu plans, applies and destroys through Holdfast, then its secret is searched for in all stored bytes
 	bin/holdfast dev -- examples/demo/run.sh
 
-dev: build postgres ## serve on https://localhost:8443 from ./.holdfast until interrupted
+dev: build postgres bubblewrap ## serve on https://localhost:8443 from ./.holdfast until interrupted
 	bin/holdfast dev
 
 build: go tofu ## build bin/holdfast and bin/holdfast-runner, and get bin/tofu (about ten minutes the first time, where it must be built)
 	$(BUILD) -o bin/holdfast ./cmd/holdfast
 	$(BUILD) -o bin/holdfast-runner ./cmd/holdfast-runner
 
-test: build postgres ## go vet, then unit, database and end-to-end tests against one PostgreSQL cluster of their own
+test: build postgres bubblewrap ## go vet, then unit, database and end-to-end tests against one PostgreSQL cluster of their own
 	go vet ./...
 	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -count=1 -timeout 30m ./...
 	cd tools/gettofu && go test -buildvcs=false ./...
@@ -49,6 +49,9 @@ go:
 
 postgres:
 	@scripts/postgres.sh
+
+bubblewrap:
+	@scripts/bubblewrap.sh
 
 tofu: go
 	@scripts/tofu.sh

@@ -31,6 +31,12 @@ func Claim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r Ru
 	if err != nil {
 		return Attempt{}, false, fmt.Errorf("read the runner's group: %w", err)
 	}
+	if r.Organization != "" && standing.Organization != "" && r.Organization != standing.Organization {
+		return Attempt{}, false, nil
+	}
+	if standing.Organization == "" {
+		standing.Organization = r.Organization
+	}
 	args["organization"], args["takes_remote"], args["scoped"], args["everywhere"] = standing.Organization, standing.TakesRemote, standing.Scoped, standing.Everywhere
 	args["labels"], args["versions"], args["expiry_seconds"] = append(texts(standing.Labels), r.Labels...), texts(r.TofuVersions), expiry.Seconds()
 	const mostTries = 20 // each means that others have taken all candidates of the one before

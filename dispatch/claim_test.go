@@ -279,3 +279,29 @@ func TestARunnerThatEndedWithoutAWordIsForgotten(t *testing.T) {
 	require.NoError(t, w.DeleteAgent(ctx, authz.System(), agents[0].ID))
 	wantFault(t, w.DeleteAgent(ctx, authz.System(), w.runner), fault.Conflict, "agent_there")
 }
+
+// TestARunnerThatIsolatesNothingServesOneOrganization: what one attempt leaves on such a
+// machine must not be there for another organization's.
+func TestARunnerThatIsolatesNothingServesOneOrganization(t *testing.T) {
+	acme := newWorld(t)
+	beta := acme.elsewhere("beta")
+	theirs, ours := beta.create(authz.Plan, nil), acme.create(authz.Plan, nil)
+	claim := func(organization ids.Organization) (got ids.Attempt) {
+		require.NoError(t, acme.tx(func(tx postgres.Tx) error {
+			a, _, err := dispatch.Claim(ctx, tx, acme.group, dispatch.RunnerHello{ID: acme.runner, TofuVersions: []string{tofu}, Organization: organization}, time.Minute)
+			got = a.ID
+			return err
+		}))
+		return got
+	}
+	attempt := func(id ids.Attempt) (a dispatch.Attempt) {
+		require.NoError(t, acme.tx(func(tx postgres.Tx) (err error) {
+			a, err = dispatch.Get(ctx, tx, id)
+			return err
+		}))
+		return a
+	}
+	assert.Equal(t, ours, claim(attempt(ours).OrganizationID))
+	assert.Empty(t, claim(attempt(ours).OrganizationID), "the other one is not its work")
+	assert.Equal(t, theirs, claim(""))
+}

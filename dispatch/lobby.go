@@ -218,6 +218,8 @@ func (l *Lobby) callGroup(group ids.RunnerGroup, c Call, but *Seat) {
 // fits tells whether the runner might take such an attempt. The table decides.
 func (s *Seat) fits(d demand) bool {
 	switch {
+	case s.runner.Organization != "" && s.runner.Organization != d.Organization:
+		return false
 	case d.Pool != "" && d.Pool != s.group.ID:
 		return false
 	case d.Pool == "" && (!s.group.TakesRemote || (s.group.Organization != "" && s.group.Organization != d.Organization)):

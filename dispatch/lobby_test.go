@@ -110,6 +110,18 @@ func TestOnlyThoseAreCalledWhomAnAttemptFits(t *testing.T) {
 	}
 }
 
+// A runner that isolates nothing is called for the organization that it serves, and no other.
+func TestARunnerOfOneOrganizationIsCalledForItAlone(t *testing.T) {
+	w := newLobby(t)
+	bound := plainRunner()
+	bound.Organization = "org-acme"
+	seat := w.Enter(site, bound)
+	w.notify(demand{Organization: "org-other", TofuVersion: "1.12.6"})
+	assert.Equal(t, []bool{false}, called(seat))
+	w.notify(anyWork)
+	assert.Equal(t, []bool{true}, called(seat))
+}
+
 // TestACallIsNeverLost: who leaves, or fails, with a call unanswered leaves it to the next.
 func TestACallIsNeverLost(t *testing.T) {
 	w := newLobby(t)

@@ -21,6 +21,9 @@ type RunnerHello struct {
 	Labels       []string // beside those of its group
 	TofuVersions []string // exact
 	Address      string   // where it calls from, for showing
+	// Organization is the only one that the runner works for, because its attempts are not
+	// isolated; "" is any that its group serves.
+	Organization ids.Organization
 	Release      gates.Release
 }
 

@@ -26,6 +26,10 @@
 //   - An apply whose tofu was killed from outside has an unknown outcome (TestATofuThatTheSystemKills).
 //   - No sensitive value is in the redacted plan (TestRedact).
 //   - With a network mirror no registry is asked (TestNetworkMirrorThatCannotBeUsed).
+//   - An enclosed attempt sees nothing of the machine but programs, the network and its own
+//     folder, and uses no more than it may (enclosure.go, TestEscapes, TestWhatAnEnclosedRunMayUse);
+//     a runner that encloses nothing works for one organization
+//     (TestWithoutIsolationOneOrganizationIsServed).
 //
 // Refuses: deciding anything. The runner says what it saw; the server decides what
 // it means. It knows neither the database nor the object store. A runner that is

@@ -21,7 +21,8 @@ import (
 const (
 	IsolationAuto       = "auto"       // bubblewrap where it works, else none
 	IsolationBubblewrap = "bubblewrap" // or the runner does not start
-	IsolationNone       = "none"       // attempts see what the runner's user sees
+	IsolationExternal   = "external"   // whoever starts the runner isolates it, in a container of its own for an attempt or an organization
+	IsolationNone       = "none"       // attempts see what the runner's user sees, so that the runner serves one organization only
 )
 
 // Limits bound what one attempt may use. Zero is no limit.
@@ -55,11 +56,11 @@ var system = []string{
 // Isolation names; visible are further files and folders that attempts may read.
 func newEnclosure(ctx context.Context, kind string, limits Limits, visible ...string) (*enclosure, error) {
 	switch kind {
-	case IsolationNone:
+	case IsolationNone, IsolationExternal:
 		return nil, nil
 	case IsolationAuto, "", IsolationBubblewrap:
 	default:
-		return nil, fault.New(fault.Invalid, "bad_isolation", "HOLDFAST_RUNNER_ISOLATION is %q; it can be auto, bubblewrap or none.", kind)
+		return nil, fault.New(fault.Invalid, "bad_isolation", "HOLDFAST_RUNNER_ISOLATION is %q; it can be auto, bubblewrap, external or none.", kind)
 	}
 	e := &enclosure{limits: limits}
 	err := e.find(ctx)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -182,4 +183,61 @@ func TestUse(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), make([]byte, 1<<20), 0o600))
 	assert.InDelta(t, 1<<20, diskUse(dir), 64<<10)
+}
+
+// A cancel reaches tofu through the enclosure, and what it had made is published.
+func TestStopInTheEnclosure(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": slowConfig})
+	start(t, enclosed(t, f))
+	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	f.next("apply")
+	f.awaitLog("is-slow-now")
+	f.mu.Lock()
+	f.stop = true
+	f.mu.Unlock()
+	done := f.await()
+	assert.Equal(t, wire.OutcomeCanceled, done.Outcome, f.logText())
+	assert.Equal(t, 1, done.ExitCode, "tofu ended by itself after the interrupt")
+	assert.Contains(t, string(f.state), `"first"`, "what was made is in the state")
+}
+
+// What a run leaves running ends with it: nothing of it is there for the next.
+func TestNothingOutlivesTheEnclosure(t *testing.T) {
+	t.Parallel()
+	mark := fmt.Sprint(100_000 + os.Getpid()) // seconds that nobody else sleeps
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": provisioned("setsid sleep " + mark + " >/dev/null 2>&1 & echo left")})
+	done, log := applied(t, f, enclosed(t, f))
+	require.Equal(t, wire.OutcomeFinished, done.Outcome, log)
+	require.Contains(t, log, "left")
+	require.Eventually(t, func() bool { return exec.Command("pgrep", "-f", "sleep "+mark).Run() != nil }, 5*time.Second, 10*time.Millisecond)
+}
+
+// A runner that isolates nothing works for one organization, whoever offers what, and also
+// after a new start.
+func TestWithoutIsolationOneOrganizationIsServed(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{}, map[string]string{"main.tf": cloudConfig})
+	f.owner = "org-1111111111111111"
+	cfg := f.config()
+	cfg.Isolation = IsolationNone
+	end := start(t, cfg)
+	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
+	end()
+
+	f.next("apply")
+	f.mu.Lock()
+	f.owner = "org-2222222222222222"
+	f.mu.Unlock()
+	end = start(t, cfg)
+	require.Eventually(t, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.offered && f.polled.OrganizationID == "org-1111111111111111"
+	}, 20*time.Second, 10*time.Millisecond, "it says whom it serves")
+	end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	assert.Nil(t, f.done)
+	assert.NotContains(t, strings.Join(f.calls, "\n"), "accept", "work of another organization is not even accepted")
 }

@@ -55,6 +55,7 @@ type fakeServer struct {
 	polled    wire.Poll
 	old       bool // it knows no bootstrap
 	offered   bool
+	owner     string // the organization of the run
 	stop      bool
 	done      *wire.Done
 	ended     chan struct{} // closed when the attempt is done
@@ -161,7 +162,7 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 			return
 		}
 		f.offered = true
-		answer(w, 200, wire.Assignment{RunnerID: "agent-1", AttemptID: f.manifest.AttemptID, RunID: "run-1", Phase: f.manifest.Phase, ExpiresAt: time.Now().Add(time.Minute)})
+		answer(w, 200, wire.Assignment{RunnerID: "agent-1", AttemptID: f.manifest.AttemptID, RunID: "run-1", Phase: f.manifest.Phase, ExpiresAt: time.Now().Add(time.Minute), OrganizationID: f.owner})
 	case verb == "ready", r.Method == http.MethodDelete:
 		w.WriteHeader(204)
 	case verb == "accept":
@@ -348,7 +349,8 @@ func (f *fakeServer) config() Config {
 	dir := f.t.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
 	require.NoError(f.t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.web.Certificate().Raw}), 0o600))
-	return Config{Address: f.web.URL, Token: groupToken, Dir: filepath.Join(dir, "runner"), TofuPath: testTofu(f.t).path, Name: "test", CAFile: ca, AllowMetadata: true}
+	return Config{Address: f.web.URL, Token: groupToken, Dir: filepath.Join(dir, "runner"), TofuPath: testTofu(f.t).path, Name: "test", CAFile: ca, AllowMetadata: true,
+		Isolation: IsolationExternal} // the tests look at processes and files of attempts; enclosure_test.go has the enclosed ones
 }
 
 var findTofu = sync.OnceValues(func() (binary, error) {

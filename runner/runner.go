@@ -61,6 +61,7 @@ type runner struct {
 	enclosure *enclosure
 	dir       folder
 	release   wire.Release
+	served    string // the only organization that a runner without isolation works for, once it has worked
 	id        string // its own from the first poll on, so that even an offer whose answer is lost is asked for again
 	drained   bool   // the server told it to end
 }
@@ -82,7 +83,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if err != nil {
 			return err
 		}
-		if work != nil {
+		if work != nil && r.mayServe(work.OrganizationID) {
 			r.id = work.RunnerID
 			r.execute(*work)
 		}
@@ -133,7 +134,11 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, enclosure: enclosure, release: release, dir: dir, id: newID()}, nil
+	r := &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, enclosure: enclosure, release: release, dir: dir, id: newID()}
+	if !r.isolated() {
+		r.served, err = dir.served()
+	}
+	return r, err
 }
 
 // ownRelease names this very binary, which a server may allow or not.
@@ -144,6 +149,29 @@ func ownRelease(version string) (wire.Release, error) {
 	}
 	digest, err := digestOf(path)
 	return wire.Release{Version: version, Digest: digest}, err
+}
+
+// isolated tells whether attempts are kept from this machine and from one another.
+func (r *runner) isolated() bool { return r.enclosure != nil || r.cfg.Isolation == IsolationExternal }
+
+// mayServe tells whether the runner may work for the organization. Without isolation it
+// works for the first one that it got work of, also after a new start: what one attempt
+// has left on the machine is there for the next.
+func (r *runner) mayServe(organization string) bool {
+	switch {
+	case r.isolated() || organization == r.served:
+		return true
+	case r.served != "":
+		slog.Error("work of another organization was refused: this runner does not isolate its attempts", "serves", r.served, "offered", organization)
+		return false
+	}
+	if err := writeNew(r.dir.servedFile(), []byte(organization)); err != nil {
+		slog.Error("work was refused: the organization that this runner serves could not be noted", "error", err)
+		return false
+	}
+	r.served = organization
+	slog.Info("this runner does not isolate its attempts, so it serves this organization only", "organization", organization)
+	return true
 }
 
 func newID() string { return string(ids.New[ids.Runner]()) }
@@ -162,7 +190,7 @@ func (r *runner) poll(ctx context.Context) (*wire.Assignment, error) {
 	var work *wire.Assignment
 	body := wire.Poll{
 		ProtocolVersion: wire.Version, OldestVersion: wire.OldestVersion, RunnerName: r.cfg.Name, RunnerID: r.id,
-		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version}, Labels: r.cfg.Labels, Release: r.release,
+		WaitSeconds: int(pollWait / time.Second), TofuVersions: []string{r.tofu.version}, Labels: r.cfg.Labels, OrganizationID: r.served, Release: r.release,
 	}
 	err := r.server.do(ctx, request{
 		method: http.MethodPost, path: wire.PathPoll, token: r.cfg.Token, body: jsonBody(body),
@@ -221,6 +249,17 @@ type folder struct {
 
 func (f folder) attempts() string { return filepath.Join(f.path, "attempts") }
 func (f folder) errored() string  { return filepath.Join(f.path, "errored") }
+
+// servedFile holds the id of the only organization that was ever served here.
+func (f folder) servedFile() string { return filepath.Join(f.path, "organization") }
+
+func (f folder) served() (string, error) {
+	content, err := os.ReadFile(f.servedFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(content), err
+}
 
 // openFolder makes the folder, makes sure that no other runner uses it, and clears
 // what a killed runner left there.

@@ -99,7 +99,7 @@ func (p *polling) assignment(a dispatch.Attempt) wire.Assignment {
 		RunnerID: string(p.hello.ID), AttemptID: string(a.ID), RunID: string(a.RunID), Phase: string(a.Phase), ExpiresAt: *a.AssignmentExpiresAt,
 	}
 	if p.version > 1 {
-		offer.ProtocolVersion = p.version
+		offer.ProtocolVersion, offer.OrganizationID = p.version, string(a.OrganizationID)
 	}
 	return offer
 }
@@ -145,6 +145,11 @@ func helloOf(in wire.Poll, version int) (hello dispatch.RunnerHello, err error) 
 	}
 	if in.RunnerID != "" {
 		if hello.ID, err = ids.Parse[ids.Runner](in.RunnerID); err != nil {
+			return hello, err
+		}
+	}
+	if in.OrganizationID != "" && version > 1 {
+		if hello.Organization, err = ids.Parse[ids.Organization](in.OrganizationID); err != nil {
 			return hello, err
 		}
 	}

@@ -28,7 +28,7 @@ type cli struct {
 	Name           string   `env:"HOLDFAST_RUNNER_NAME" help:"Name of the runner; the host's name if not given."`
 	Labels         []string `env:"HOLDFAST_RUNNER_LABELS" placeholder:"LABEL,…" help:"Labels of this runner beside those of its group, such as region=eu,gpu. Runs with a runner selector need them."`
 	CAFile         string   `env:"SSL_CERT_FILE" name:"ca-file" type:"existingfile" help:"Certificates to trust instead of the system's, for the runner and for tofu."`
-	Isolation      string   `env:"HOLDFAST_RUNNER_ISOLATION" enum:"auto,bubblewrap,none" default:"auto" help:"How attempts are kept from this machine and from one another: bubblewrap, none (such a runner serves one organization only), or auto (bubblewrap where it works)."`
+	Isolation      string   `env:"HOLDFAST_RUNNER_ISOLATION" enum:"auto,bubblewrap,external,none" default:"auto" help:"How attempts are kept from this machine and from one another: bubblewrap; external (whoever starts the runner isolates it, as a container for each organization does); none (such a runner serves one organization only); or auto (bubblewrap where it works, else none)."`
 	Visible        []string `env:"HOLDFAST_RUNNER_VISIBLE" sep:":" help:"Further files and folders that isolated attempts may read, separated by colons."`
 	Memory         int64    `env:"HOLDFAST_RUNNER_MEMORY" default:"8192" help:"MiB of memory that an isolated attempt may use; 0 is no limit."`
 	Disk           int64    `env:"HOLDFAST_RUNNER_DISK" default:"16384" help:"MiB that an isolated attempt may write; 0 is no limit."`

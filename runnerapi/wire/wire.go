@@ -80,6 +80,9 @@ type Poll struct {
 	// Labels, from version 2 on, are what this runner has beside the labels of its group. An
 	// attempt is offered to runners that have all labels of its selector.
 	Labels []string `json:"labels,omitempty"`
+	// OrganizationID, from version 2 on, is the organization that the runner has worked for, when its
+	// attempts are not isolated from the machine: it is offered no work of another.
+	OrganizationID string `json:"organization_id,omitempty"`
 	// Release is the runner's own. A server with an allow-list gives no work to one that is not in it.
 	Release Release `json:"release,omitzero"`
 }
@@ -98,7 +101,8 @@ type Assignment struct {
 	Phase     string    `json:"phase"` // "plan" or "apply"
 	ExpiresAt time.Time `json:"expires_at"`
 	// ProtocolVersion is the chosen one, from version 2 on.
-	ProtocolVersion int `json:"protocol_version,omitempty"`
+	ProtocolVersion int    `json:"protocol_version,omitempty"`
+	OrganizationID  string `json:"organization_id,omitempty"` // whose run it is, from version 2 on
 }
 
 // Accept takes the assignment. SandboxID names the place where it will execute and

@@ -366,6 +366,7 @@ func (s *stack) newRunner(i int, providers string) *worker {
 		cmd := exec.Command(bin("holdfast-runner"))
 		cmd.Env = append(plainEnviron(), "HOLDFAST_ADDRESS="+s.proxy.url(), "HOLDFAST_RUNNER_TOKEN_FILE="+s.tokenFile(),
 			"HOLDFAST_RUNNER_DIR="+s.path("runners", name), "HOLDFAST_TOFU="+bin("tofu"), "HOLDFAST_PROVIDER_MIRROR="+providers,
+			"HOLDFAST_RUNNER_ISOLATION=external", "HOLDFAST_RUNNER_ALLOW_METADATA=true", // ledgers lie outside of the runs
 			"HOLDFAST_RUNNER_NAME="+name, "SSL_CERT_FILE="+s.environ["SSL_CERT_FILE"])
 		return cmd
 	}}

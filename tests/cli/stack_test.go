@@ -76,7 +76,8 @@ func startStack(dir string) (*stack, error) {
 		return nil, err
 	}
 	s.process = exec.Command(program("holdfast"), "dev", "--data", dir, "--provider-mirror", providers, "--", "sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
-	s.process.Env, s.process.Stderr = plainEnviron(), s.said
+	// Providers keep their ledgers outside of the folders of runs, and one runner serves many organizations.
+	s.process.Env, s.process.Stderr = append(plainEnviron(), "HOLDFAST_RUNNER_ISOLATION=external"), s.said
 	stdin, err := s.process.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = startStack(dir); err != nil {
+	if shared, err = startStack(dir, "external"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

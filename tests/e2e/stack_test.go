@@ -59,11 +59,14 @@ func (b *lockedBuffer) String() string {
 // startStack starts everything in dir and returns when the command inside runs. The
 // command tells its environment and then waits until our end of its pipe closes, which
 // also happens when this process is killed.
-func startStack(dir string) (*stack, error) {
+//
+// isolation is how its runner keeps runs apart. It is "external" for most tests: their runs
+// touch files outside of their folders, by which a test knows how far they are.
+func startStack(dir, isolation string) (*stack, error) {
 	s := &stack{dir: dir, environ: map[string]string{}, stderr: &lockedBuffer{}}
 	s.supervisor = exec.Command(filepath.Join(binDir, "holdfast"), "dev", "--data", dir, "--",
 		"sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
-	s.supervisor.Env = plainEnviron()
+	s.supervisor.Env = append(plainEnviron(), "HOLDFAST_RUNNER_ISOLATION="+isolation)
 	s.supervisor.Stderr = s.stderr
 	stdin, err := s.supervisor.StdinPipe()
 	if err != nil {
@@ -129,7 +132,12 @@ func (s *stack) stop() error {
 // privateStack starts a stack for this test alone, in dir.
 func privateStack(t *testing.T, dir string) *stack {
 	t.Helper()
-	s, err := startStack(dir)
+	return isolatingStack(t, dir, "external")
+}
+
+func isolatingStack(t *testing.T, dir, isolation string) *stack {
+	t.Helper()
+	s, err := startStack(dir, isolation)
 	require.NoError(t, err)
 	stopped := false
 	t.Cleanup(func() {
