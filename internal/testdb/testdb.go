@@ -75,7 +75,8 @@ func clone(t testing.TB) string {
 	require.NoError(t, err, "prepare the template database")
 
 	name := "test_" + strings.ToLower(rand.Text()[:16])
-	require.NoError(t, execute(ctx, server, "create database "+name+" template "+template))
+	// Copying files is several times quicker than the default, which logs each page: nothing here must survive a crash.
+	require.NoError(t, execute(ctx, server, "create database "+name+" template "+template+" strategy file_copy"))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
