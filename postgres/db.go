@@ -53,6 +53,11 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if !strings.Contains(url, "connect_timeout") {
 		cfg.ConnConfig.ConnectTimeout = connectWithin
 	}
+	// Compiling a plan pays for reports, not for statements of a millisecond. And on a table without
+	// statistics yet, the planner takes many of ours for reports: half a second each.
+	if _, set := cfg.ConnConfig.RuntimeParams["jit"]; !set {
+		cfg.ConnConfig.RuntimeParams["jit"] = "off"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, classify(err)

@@ -389,3 +389,13 @@ func TestPrepareChecksWithoutRunning(t *testing.T) {
 	assert.Error(t, postgres.Prepare(ctx, db, "gone", "select n from thingies"))
 	assert.Error(t, postgres.Prepare(ctx, db, "type", "select n from things where id = 'a'::uuid"))
 }
+
+// A new table has no statistics, and statements on it look as dear as reports.
+func TestStatementsAreNotCompiled(t *testing.T) {
+	db := testdb.New(t)
+	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
+		jit, err := postgres.Value[string](ctx, tx, "show jit", nil)
+		assert.Equal(t, "off", jit)
+		return err
+	}))
+}
