@@ -36,7 +36,7 @@ func TestTheProtocol(t *testing.T) {
 	for name := range members {
 		names = append(names, name)
 	}
-	assert.ElementsMatch(t, []string{"runner_id", "attempt_id", "run_id", "phase", "expires_at", "protocol_version"}, names, "an offer tells nothing else, and nothing secret")
+	assert.ElementsMatch(t, []string{"runner_id", "attempt_id", "run_id", "phase", "expires_at", "protocol_version", "organization_id"}, names, "an offer tells nothing else, and nothing secret")
 	plan := &executor{world: w, Assignment: into[wire.Assignment](offer), sandbox: "sandbox-1"}
 	assert.Equal(t, []string{string(run), "plan"}, []string{plan.RunID, plan.Phase})
 	w.wantStatus(run, runs.Queued)
