@@ -13,16 +13,16 @@ s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s
 
 -- name: TokenActor
 -- The user behind a token that counts, with its roles in organizations that exist.
-select {ActorColumns}
+select {ActorColumns}, t.id as token
   from tokens t
   join users u on u.id = t.user_id
   {ActorRoles}
  where t.hash = @hash and t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
- group by u.id;
+ group by u.id, t.id;
 
 -- name: UserActor
 -- A user with its roles as they are now, whoever asks.
-select {ActorColumns}
+select {ActorColumns}, '' as token
   from users u
   {ActorRoles}
  where u.id = @user_id
@@ -53,7 +53,7 @@ select @hash, id from users where id = @user_id and password_hash = @password_ha
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
-select {ActorColumns}
+select {ActorColumns}, '' as token
   from sessions s
   join users u on u.id = s.user_id
   {ActorRoles}
@@ -298,3 +298,24 @@ select id, name, email, created_at
 
 -- name: OrganizationsCount
 select count(*) from organizations where deleted_at is null and (@all::boolean or id = any(@visible::text[]));
+
+-- fragment: TokenCounts
+t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
+
+-- fragment: SteppedUp
+-- The last step-up of the credential that the user came with; null when there was none.
+(select t.step_up_at from tokens t where t.id = @token and t.user_id = u.id and {TokenCounts}
+ union all
+ select s.step_up_at from sessions s where s.hash = @session and s.user_id = u.id and {SessionCounts})
+
+-- fragment: StepUpColumns
+f.confirmed_at is not null as enrolled, {SteppedUp} as step_up_at,
+       coalesce({SteppedUp} >= clock_timestamp() - make_interval(secs => @window::float8), false) as fresh,
+       case when f.after_reset and u.totp_reset_confirmed_at is null and f.confirmed_at > clock_timestamp() - interval '24 hours'
+            then f.confirmed_at + interval '24 hours' end as held_until
+
+-- name: StepUpRequired
+-- The lock makes a reset of the factor wait until what depends on it is done.
+select {StepUpColumns}
+  from users u left join totp_factors f on f.user_id = u.id
+ where u.id = @user_id for share of u;

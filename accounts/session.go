@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"math"
 
 	"github.com/holdfast-run/holdfast/audit"
@@ -178,6 +179,7 @@ func (s *Service) AuthenticateSession(ctx context.Context, secret string) (authz
 	if err != nil {
 		return authz.Actor{}, err
 	}
+	actor.Session = hex.EncodeToString(digest(secret))
 	err = postgres.InTx(ctx, s.db, "accounts.session-seen", func(tx postgres.Tx) error {
 		_, err := postgres.Exec(ctx, tx, queries.Get("SessionSeen"), postgres.Args{"hash": digest(secret)})
 		return err
