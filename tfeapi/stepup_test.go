@@ -155,7 +155,7 @@ func TestAResetOfAFactorOnTheWire(t *testing.T) {
 
 	admin := func(name string) (token string) {
 		_, token = w.user(ctx, name)
-		w.exec("update users set site_admin = true where username = '" + name + "'", postgres.Args{})
+		w.exec("update users set site_admin = true where username = '"+name+"'", postgres.Args{})
 		secret, _ := w.enrol(name, token)
 		assert.Error(t, disable2FA(w, token, string(ann.User)), "not stepped up")
 		w.stepUp(secret, token)
