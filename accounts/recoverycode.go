@@ -80,12 +80,9 @@ func recoveryCodeHash(secret, code string) []byte {
 	return mac.Sum(nil)
 }
 
-// useRecoveryCode tells whether the code is one of the user's that was not used, and uses
-// it up when it may.
-func useRecoveryCode(ctx context.Context, tx postgres.Tx, user ids.User, secret, code string, may bool) (bool, error) {
-	if !may {
-		return false, nil
-	}
+// useRecoveryCode uses the code up, and tells whether it was one of the user's that had
+// not been used.
+func useRecoveryCode(ctx context.Context, tx postgres.Tx, user ids.User, secret, code string) (bool, error) {
 	n, err := postgres.Exec(ctx, tx, queries.Get("RecoveryCodeUse"), postgres.Args{"user_id": user, "hash": recoveryCodeHash(secret, code)})
 	return n == 1, err
 }

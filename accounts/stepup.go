@@ -203,15 +203,17 @@ func (s *Service) prove(ctx context.Context, tx postgres.Tx, actor authz.Actor, 
 	if !factor.confirmed {
 		return "", notEnrolled()
 	}
-	if proof.RecoveryCode != "" {
-		used, err := useRecoveryCode(ctx, tx, actor.User, factor.secret, proof.RecoveryCode, still)
+	step, right := factor.matches(proof.Code)
+	switch {
+	case !still:
+		return "", nil
+	case proof.RecoveryCode != "":
+		used, err := useRecoveryCode(ctx, tx, actor.User, factor.secret, proof.RecoveryCode)
 		if err != nil || !used {
 			return "", err
 		}
 		return methodRecoveryCode, nil
-	}
-	step, right := factor.matches(proof.Code)
-	if !right || !still {
+	case !right:
 		return "", nil
 	}
 	n, err := postgres.Exec(ctx, tx, queries.Get("FactorUse"), postgres.Args{"user_id": actor.User, "step": step})
