@@ -134,13 +134,13 @@ func TestRefusalsOfAStepUpOnTheWire(t *testing.T) {
 func TestAnAttemptCannotStepUp(t *testing.T) {
 	w := newWorld(t)
 	w.deps.Authenticate = func(context.Context, string) (authz.Actor, error) {
-		return authz.Actor{Kind: authz.AttemptActor, Attempt: "att-1"}, nil
+		return authz.Actor{Kind: authz.AttemptActor, Attempt: "att-1", Phase: authz.Apply}, nil
 	}
 	server := New(w.deps)
 	for _, path := range []string{"account/actions/step-up", "account/totp", "account/totp/actions/confirm", "account/totp/recovery-codes"} {
 		status, text := asked(server, "/api/v2/"+path, http.Header{"Authorization": {"Bearer x"}})
 		assert.Equal(t, 403, status, path)
-		assert.Contains(t, text, `"code":"step_up_not_possible"`, path)
+		assert.Contains(t, text, "use a user's token", path)
 	}
 }
 
