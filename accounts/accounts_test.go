@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -19,8 +21,11 @@ var (
 	system = authz.System()
 )
 
-// keys remembers for which organizations a key was made.
-type keys struct{ made []ids.Organization }
+// keys remembers for which organizations a key was made. What is a user's it really seals.
+type keys struct {
+	accounts.Sealer
+	made []ids.Organization
+}
 
 func (k *keys) CreateOrganizationKey(_ context.Context, _ postgres.Tx, org ids.Organization) error {
 	k.made = append(k.made, org)
@@ -36,7 +41,12 @@ type world struct {
 }
 
 func newWorld(t *testing.T) world {
-	db, k := testdb.New(t), &keys{}
+	path := t.TempDir() + "/keyring"
+	require.NoError(t, envelope.CreateKeyring(path))
+	ring, err := envelope.OpenKeyring(path)
+	require.NoError(t, err)
+	db := testdb.New(t)
+	k := &keys{Sealer: artifacts.New(db, nil, ring)}
 	return world{T: t, db: db, keys: k, Service: accounts.New(db, k)}
 }
 
@@ -100,7 +110,7 @@ func (w world) count(sql string, args postgres.Args) (n int) {
 func (w world) dump() string {
 	w.Helper()
 	var rows []string
-	for _, table := range []string{"users", "tokens", "runner_groups", "audit_entries", "sessions", "login_codes", "sign_in_attempts"} {
+	for _, table := range []string{"users", "tokens", "runner_groups", "audit_entries", "sessions", "login_codes", "sign_in_attempts", "totp_factors", "recovery_codes"} {
 		require.NoError(w, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
 			found, err := postgres.Values[string](ctx, tx, "select row_to_json(t)::text from "+table+" t", postgres.Args{})
 			rows = append(rows, found...)
@@ -111,7 +121,7 @@ func (w world) dump() string {
 }
 
 // noKeys is a sealer whose key ring is away.
-type noKeys struct{}
+type noKeys struct{ accounts.Sealer }
 
 func (noKeys) CreateOrganizationKey(context.Context, postgres.Tx, ids.Organization) error {
 	return errNoKeys

@@ -194,8 +194,8 @@ func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Pag
 }
 
 // AddMember makes user a member of the organization with that role, or changes the
-// role it has. For owners and site admins; an unknown user is NotFound, an unknown
-// role Invalid.
+// role it has. For owners and site admins, who must be stepped up (as RequireStepUp) to
+// make an owner; an unknown user is NotFound, an unknown role Invalid.
 func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Organization, user ids.User, role authz.Role) error {
 	if err := authz.Allow(actor, authz.OrganizationUpdate, authz.Object{Organization: org, Noun: "organization", Name: string(org)}); err != nil {
 		return err
@@ -209,6 +209,11 @@ func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Orga
 		}
 		if _, err := findUser(ctx, tx, user); err != nil {
 			return err
+		}
+		if role == authz.Owner {
+			if err := s.demandStepUp(ctx, tx, actor); err != nil {
+				return err
+			}
 		}
 		if err := setMember(ctx, tx, org, user, role); err != nil {
 			return err

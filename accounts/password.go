@@ -77,9 +77,10 @@ func (h passwordHasher) matches(ctx context.Context, password, hash string) (boo
 }
 
 // SetPassword gives the user a new password for the web pages, at least 12
-// characters, else Invalid, and ends the user's sessions: whoever had learned the old
-// one is out. Users set their own, site admins that of everybody; a
-// user the actor may not act for is NotFound.
+// characters, else Invalid, and ends the user's sessions and step-ups: whoever had
+// learned the old one is out. Users set their own, site admins that of everybody, both
+// stepped up (as RequireStepUp): with a stolen token alone nobody makes a factor of
+// its own. A user the actor may not act for is NotFound.
 func (s *Service) SetPassword(ctx context.Context, actor authz.Actor, username, password string) error {
 	user, err := s.UserByName(ctx, actor, username)
 	if err != nil {
@@ -96,6 +97,9 @@ func (s *Service) SetPassword(ctx context.Context, actor authz.Actor, username, 
 		return err
 	}
 	return postgres.InTx(ctx, s.db, "accounts.set-password", func(tx postgres.Tx) error {
+		if err := s.demandStepUp(ctx, tx, actor); err != nil {
+			return err
+		}
 		n, err := postgres.Exec(ctx, tx, queries.Get("UserPasswordSet"), postgres.Args{"id": user.ID, "username": username, "password_hash": hash})
 		if err != nil {
 			return err
@@ -104,6 +108,9 @@ func (s *Service) SetPassword(ctx context.Context, actor authz.Actor, username, 
 			return fault.Missing("user", username)
 		}
 		if _, err := postgres.Exec(ctx, tx, queries.Get("SessionsEnd"), postgres.Args{"user_id": user.ID}); err != nil {
+			return err
+		}
+		if err := clearStepUps(ctx, tx, user.ID); err != nil {
 			return err
 		}
 		return audit.Append(ctx, tx, audit.Entry{Actor: actor, Action: "user.password-set", ObjectKind: "user", ObjectID: string(user.ID)})

@@ -11,18 +11,21 @@ left join (memberships m join organizations o on o.id = m.organization_id and o.
 -- fragment: SessionCounts
 s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'
 
+-- fragment: TokenCounts
+t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
+
 -- name: TokenActor
 -- The user behind a token that counts, with its roles in organizations that exist.
-select {ActorColumns}
+select {ActorColumns}, t.id as token
   from tokens t
   join users u on u.id = t.user_id
   {ActorRoles}
- where t.hash = @hash and t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
- group by u.id;
+ where t.hash = @hash and {TokenCounts}
+ group by u.id, t.id;
 
 -- name: UserActor
 -- A user with its roles as they are now, whoever asks.
-select {ActorColumns}
+select {ActorColumns}, '' as token
   from users u
   {ActorRoles}
  where u.id = @user_id
@@ -53,7 +56,7 @@ select @hash, id from users where id = @user_id and password_hash = @password_ha
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
-select {ActorColumns}
+select {ActorColumns}, '' as token
   from sessions s
   join users u on u.id = s.user_id
   {ActorRoles}
@@ -298,3 +301,102 @@ select id, name, email, created_at
 
 -- name: OrganizationsCount
 select count(*) from organizations where deleted_at is null and (@all::boolean or id = any(@visible::text[]));
+
+-- fragment: SteppedUp
+coalesce((select t.step_up_at from tokens t where t.id = @token and t.user_id = u.id and {TokenCounts}),
+                (select s.step_up_at from sessions s where s.hash = @session and s.user_id = u.id and {SessionCounts}))
+
+-- fragment: StepUpColumns
+f.confirmed_at is not null as enrolled, {SteppedUp} as step_up_at,
+       coalesce({SteppedUp} >= clock_timestamp() - make_interval(secs => @window::float8), false) as fresh,
+       case when f.after_reset and u.totp_reset_confirmed_at is null and f.confirmed_at > clock_timestamp() - interval '24 hours'
+            then f.confirmed_at + interval '24 hours' end as held_until
+
+-- name: StepUpRequired
+-- The lock makes a reset of the factor wait until what depends on it is done.
+select {StepUpColumns}
+  from users u left join totp_factors f on f.user_id = u.id
+ where u.id = @user_id for share of u;
+
+-- name: FactorState
+select {StepUpColumns}, f.confirmed_at as enrolled_at, (select count(*) from recovery_codes c where c.user_id = u.id and c.used_at is null) as recovery_codes
+  from users u left join totp_factors f on f.user_id = u.id
+ where u.id = @user_id;
+
+-- name: TokenStepUp
+update tokens t set step_up_at = clock_timestamp(), step_up_method = @method
+ where t.id = @token and t.user_id = @user_id and {TokenCounts}
+returning t.step_up_at;
+
+-- name: SessionStepUp
+update sessions s set step_up_at = clock_timestamp(), step_up_method = @method
+ where s.hash = @session and s.user_id = @user_id and {SessionCounts}
+returning s.step_up_at;
+
+-- name: TokenStepUpsClear
+update tokens set step_up_at = null, step_up_method = null where user_id = @user_id and step_up_at is not null;
+
+-- name: SessionStepUpsClear
+update sessions set step_up_at = null, step_up_method = null where user_id = @user_id and step_up_at is not null;
+
+-- name: UserLock
+-- All that changes a user's factor takes this first, so that it happens one after the other.
+select id from users where id = @user_id for update;
+
+-- name: PasswordHash
+select coalesce(password_hash, '') from users where id = @user_id;
+
+-- name: Factor
+-- With the time step of a code of now.
+select f.root_version, f.secret_sealed, f.last_step, f.confirmed_at is not null as confirmed,
+       f.created_at < clock_timestamp() - interval '15 minutes' as abandoned, floor(extract(epoch from clock_timestamp()) / 30)::bigint as step
+  from totp_factors f
+ where f.user_id = @user_id for update;
+
+-- name: FactorBegin
+-- Again replaces what was begun, never what is confirmed.
+insert into totp_factors as f (user_id, root_version, secret_sealed) values (@user_id, @root_version, @secret_sealed)
+on conflict (user_id) do update
+   set root_version = excluded.root_version, secret_sealed = excluded.secret_sealed, created_at = clock_timestamp()
+ where f.confirmed_at is null;
+
+-- name: FactorConfirm
+update totp_factors f
+   set confirmed_at = clock_timestamp(), last_step = @step,
+       after_reset = (select u.totp_reset_at is not null from users u where u.id = f.user_id)
+ where f.user_id = @user_id and f.confirmed_at is null;
+
+-- name: FactorUse
+update totp_factors set last_step = @step where user_id = @user_id and confirmed_at is not null and last_step < @step;
+
+-- name: FactorDelete
+-- Its recovery codes go with it.
+delete from totp_factors where user_id = @user_id and confirmed_at is not null;
+
+-- name: RecoveryCodesClear
+delete from recovery_codes where user_id = @user_id;
+
+-- name: RecoveryCodesInsert
+insert into recovery_codes (user_id, hash) select @user_id, unnest(@hashes::bytea[]);
+
+-- name: RecoveryCodeUse
+update recovery_codes set used_at = clock_timestamp() where user_id = @user_id and hash = @hash and used_at is null;
+
+-- name: FactorWasReset
+update users
+   set totp_reset_at = clock_timestamp(), totp_reset_by = @by, totp_reset_confirmed_at = null, totp_reset_confirmed_by = null
+ where id = @user_id;
+
+-- name: FactorResetForget
+-- Its user took away by itself, stepped up, the factor that came after the reset.
+update users
+   set totp_reset_at = null, totp_reset_by = null, totp_reset_confirmed_at = null, totp_reset_confirmed_by = null
+ where id = @user_id and totp_reset_at is not null;
+
+-- name: FactorResetConfirm
+update users
+   set totp_reset_confirmed_at = clock_timestamp(), totp_reset_confirmed_by = @by
+ where id = @user_id and totp_reset_at is not null and totp_reset_confirmed_at is null and totp_reset_by <> @by;
+
+-- name: FactorResetIsOwn
+select coalesce(totp_reset_by = @by and totp_reset_confirmed_at is null, false) from users where id = @user_id;

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-run/holdfast/authz"
@@ -17,9 +18,12 @@ var queriesSQL string
 
 var queries = postgres.ParseQueries(queriesSQL)
 
-// Sealer makes the key under which everything of an organization is sealed.
+// Sealer makes the key under which everything of an organization is sealed, and seals
+// what belongs to a user, who is in no organization or in several.
 type Sealer interface {
 	CreateOrganizationKey(ctx context.Context, tx postgres.Tx, org ids.Organization) error
+	SealSiteValue(ctx context.Context, label string, plain []byte) (rootVersion int, sealed []byte, err error)
+	OpenSiteValue(ctx context.Context, label string, rootVersion int, sealed []byte) ([]byte, error)
 }
 
 // Service answers who is asking and keeps users and organizations.
@@ -27,11 +31,23 @@ type Service struct {
 	db        *postgres.DB
 	sealer    Sealer
 	passwords passwordHasher
+	window    time.Duration // how long a step-up serves
 }
 
-// New makes the service. A program that creates no organizations may give a nil sealer.
-func New(db *postgres.DB, sealer Sealer) *Service {
-	return &Service{db: db, sealer: sealer, passwords: newPasswordHasher()}
+// Option changes how the service works.
+type Option func(*Service)
+
+// StepUpWindow says how long a step-up serves, in place of DefaultStepUpWindow.
+func StepUpWindow(window time.Duration) Option { return func(s *Service) { s.window = window } }
+
+// New makes the service. A program that creates no organizations and checks no second
+// factors may give a nil sealer.
+func New(db *postgres.DB, sealer Sealer, options ...Option) *Service {
+	s := &Service{db: db, sealer: sealer, passwords: newPasswordHasher(), window: DefaultStepUpWindow}
+	for _, option := range options {
+		option(s)
+	}
+	return s
 }
 
 // administer is the right to keep users and runner groups of the site. It stands in

@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"math"
 
 	"github.com/holdfast-run/holdfast/audit"
@@ -102,49 +103,68 @@ func subject(kind, name string) []byte {
 	return sum[:]
 }
 
+// attemptLimit is how many attempts are let through under a subject in 15 minutes.
+type attemptLimit struct {
+	subject []byte
+	limit   int
+	where   string // as people are told
+}
+
+// passedLimit is the limit that an attempt has passed.
+type passedLimit struct {
+	attemptLimit
+	first   bool    // nobody had passed it in this window
+	seconds float64 // until the window is over
+}
+
 // countSignIn counts the attempt before its password is looked at: guesses made at the
-// same time cannot slip through together. An attempt that is refused under one subject
-// is not counted under those after it, so that nobody uses up what belongs to others.
+// same time cannot slip through together.
 func (s *Service) countSignIn(ctx context.Context, counted subjects) error {
+	var passed *passedLimit
+	err := postgres.InTx(ctx, s.db, "accounts.count-sign-in", func(tx postgres.Tx) (err error) {
+		passed, err = countAttempt(ctx, tx, []attemptLimit{
+			{counted.address, attemptsPerAddress, "from your address"},
+			{counted.userAddress, attemptsPerUserAddress, "for this username from your address"},
+			{counted.user, attemptsPerUser, "for this username"},
+		})
+		return err
+	})
+	if err != nil || passed == nil {
+		return err
+	}
+	return tooManySignIns(passed.where, passed.seconds)
+}
+
+// countAttempt counts an attempt under each subject in turn, and gives the first limit
+// that it passes. It is not counted under the subjects after that one, so that nobody
+// uses up what belongs to others.
+func countAttempt(ctx context.Context, tx postgres.Tx, limits []attemptLimit) (*passedLimit, error) {
 	type window struct {
 		Attempts int
 		Seconds  float64
 	}
-	var refused error
-	err := postgres.InTx(ctx, s.db, "accounts.count-sign-in", func(tx postgres.Tx) error {
-		refused = nil
-		for _, step := range []struct {
-			subject []byte
-			limit   int
-			where   string
-		}{
-			{counted.address, attemptsPerAddress, "from your address"},
-			{counted.userAddress, attemptsPerUserAddress, "for this username from your address"},
-			{counted.user, attemptsPerUser, "for this username"},
-		} {
-			w, err := postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": step.subject})
-			if err != nil {
-				return err
-			}
-			if w.Attempts > step.limit {
-				refused = tooManySignIns(step.where, w.Seconds)
-				break
-			}
+	var passed *passedLimit
+	for _, l := range limits {
+		w, err := postgres.One[window](ctx, tx, queries.Get("SignInCount"), postgres.Args{"subject": l.subject})
+		if err != nil {
+			return nil, err
 		}
-		// Last, and past rows that are locked: it waits for nobody while others wait for it.
-		_, err := postgres.Exec(ctx, tx, queries.Get("SignInPrune"), postgres.Args{})
-		return err
-	})
-	if err != nil {
-		return err
+		if w.Attempts > l.limit {
+			passed = &passedLimit{l, w.Attempts == l.limit+1, w.Seconds}
+			break
+		}
 	}
-	return refused
+	// Last, and past rows that are locked: it waits for nobody while others wait for it.
+	_, err := postgres.Exec(ctx, tx, queries.Get("SignInPrune"), postgres.Args{})
+	return passed, err
 }
 
 func tooManySignIns(where string, seconds float64) error {
-	minutes := max(1, int(math.Ceil(seconds/60)))
-	return fault.New(fault.Exhausted, "too_many_sign_ins", "There were too many attempts to sign in %s. Try again in %d minutes.", where, minutes)
+	return fault.New(fault.Exhausted, "too_many_sign_ins", "There were too many attempts to sign in %s. Try again in %d minutes.", where, minutes(seconds))
 }
+
+// minutes are those to wait, as people are told.
+func minutes(seconds float64) int { return max(1, int(math.Ceil(seconds/60))) }
 
 // passwordOf gives the user with the hash of its password. For a name that nobody has
 // both are empty.
@@ -178,6 +198,7 @@ func (s *Service) AuthenticateSession(ctx context.Context, secret string) (authz
 	if err != nil {
 		return authz.Actor{}, err
 	}
+	actor.Session = hex.EncodeToString(digest(secret))
 	err = postgres.InTx(ctx, s.db, "accounts.session-seen", func(tx postgres.Tx) error {
 		_, err := postgres.Exec(ctx, tx, queries.Get("SessionSeen"), postgres.Args{"hash": digest(secret)})
 		return err

@@ -42,7 +42,12 @@ func TestASessionActsAsItsUser(t *testing.T) {
 
 	actor, err := w.AuthenticateSession(ctx, session)
 	require.NoError(t, err)
-	assert.Equal(t, w.actor(ada), actor, "the same as by a token")
+	byToken := w.actor(ada)
+	assert.NotEmpty(t, byToken.Token)
+	assert.NotEmpty(t, actor.Session)
+	assert.NotContains(t, session, actor.Session)
+	byToken.Token, byToken.Session = "", actor.Session
+	assert.Equal(t, byToken, actor, "the same as by a token")
 	_, err = w.Authenticate(ctx, session)
 	assert.True(t, fault.Is(err, fault.Unauthenticated), "a session is no token")
 	token, _, err := w.CreateUserToken(ctx, system, ada.ID, "", 0)
@@ -108,7 +113,7 @@ func TestSessionsEnd(t *testing.T) {
 	_, err = w.AuthenticateSession(ctx, other)
 	require.NoError(t, err, "nobody signs out another user")
 
-	require.NoError(t, w.SetPassword(ctx, asAda, "ada", "another horse battery"))
+	require.NoError(t, w.SetPassword(ctx, system, "ada", "another horse battery"))
 	over(other, "the password was changed")
 	_, err = w.SignIn(ctx, "ada", password, "192.0.2.1")
 	assert.True(t, fault.Is(err, fault.Unauthenticated), "the old password")

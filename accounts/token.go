@@ -96,6 +96,7 @@ type actorRow struct {
 	SiteAdmin     bool
 	Organizations []ids.Organization
 	Roles         []authz.Role
+	Token         ids.Token // empty when it was none that showed who asks
 }
 
 func (r actorRow) actor() authz.Actor {
@@ -103,7 +104,7 @@ func (r actorRow) actor() authz.Actor {
 	for i, org := range r.Organizations {
 		roles[org] = r.Roles[i]
 	}
-	return authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: roles}
+	return authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: roles, Token: r.Token}
 }
 
 func unauthenticated() error {

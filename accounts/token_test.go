@@ -27,8 +27,11 @@ func TestAuthenticateGivesTheUserWithItsRoles(t *testing.T) {
 	actor := w.actor(ada)
 	assert.Equal(t, authz.Actor{
 		Kind: authz.UserActor, User: ada.ID, Name: "ada",
-		Roles: map[ids.Organization]authz.Role{one.ID: authz.Owner, two.ID: authz.Member},
+		Roles: map[ids.Organization]authz.Role{one.ID: authz.Owner, two.ID: authz.Member}, Token: actor.Token,
 	}, actor)
+	tokens, err := w.UserTokens(ctx, actor, ada.ID)
+	require.NoError(t, err)
+	assert.Equal(t, tokens[0].ID, actor.Token)
 
 	loner := w.actor(w.user("loner"))
 	assert.Empty(t, loner.Roles)

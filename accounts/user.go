@@ -33,7 +33,8 @@ type NewUser struct {
 
 var usernameRule = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
 
-// CreateUser makes a user who belongs to no organization yet. Only for site admins.
+// CreateUser makes a user who belongs to no organization yet. Only for site admins, who
+// must be stepped up (as RequireStepUp) to make another one.
 // A name in use or against the rule is Invalid.
 func (s *Service) CreateUser(ctx context.Context, actor authz.Actor, n NewUser) (User, error) {
 	if err := allowSite(actor, administer); err != nil {
@@ -47,6 +48,11 @@ func (s *Service) CreateUser(ctx context.Context, actor authz.Actor, n NewUser) 
 	}
 	var user User
 	err := postgres.InTx(ctx, s.db, "accounts.create-user", func(tx postgres.Tx) (err error) {
+		if n.SiteAdmin {
+			if err := s.demandStepUp(ctx, tx, actor); err != nil {
+				return err
+			}
+		}
 		user, err = postgres.One[User](ctx, tx, queries.Get("UserInsert"), postgres.Args{
 			"id": ids.New[ids.User](), "username": n.Username, "email": n.Email, "site_admin": n.SiteAdmin,
 		})

@@ -85,7 +85,7 @@ func TestSetPassword(t *testing.T) {
 	w := newWorld(t)
 	asAda, asBob := w.actor(w.user("ada")), w.actor(w.user("bob"))
 	const password = "correct horse battery"
-	require.NoError(t, w.SetPassword(ctx, asAda, "ada", password))
+	require.NoError(t, w.SetPassword(ctx, system, "ada", password))
 
 	var hash string
 	require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) (err error) {

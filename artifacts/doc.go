@@ -6,7 +6,8 @@
 // only S3 client.
 // Words: object (sealed bytes and the row that points to them), sidecar (a small
 // object beside it with its wrapped DEK), intent (the row before the bytes),
-// organization key and DEK (see envelope).
+// organization key and DEK (see envelope), site value (a small secret of no
+// organization, sealed under a key of its own; whoever keeps it keeps root_version too).
 // Layout: <organization>/<workspace>/<kind>/<object> is the body, the same with
 // .dek.<version> its sidecar, <organization>/organization-key.<version> the wrapped
 // organization key. With the key ring that is enough to read a store whose database

@@ -57,3 +57,35 @@ func (s *Service) OpenValue(ctx context.Context, tx postgres.Tx, org ids.Organiz
 func valueAAD(org ids.Organization, label string) []byte {
 	return fmt.Appendf(nil, "holdfast value v1 %s %s", org, label)
 }
+
+// SealSiteValue seals a small secret that belongs to no organization, such as a user's
+// second factor, under a key of its own that the root key wraps. rootVersion names the
+// root key; it is kept beside the sealed bytes in a column root_version, where CheckKeys
+// finds it. The value opens only under the same label.
+func (s *Service) SealSiteValue(ctx context.Context, label string, plain []byte) (rootVersion int, sealed []byte, err error) {
+	key := envelope.NewKey()
+	wrapped, err := s.ring.Wrap(ctx, siteAAD(label), key)
+	if err != nil {
+		return 0, nil, err
+	}
+	sealed = binary.AppendUvarint(nil, uint64(len(wrapped.Bytes)))
+	sealed = append(sealed, wrapped.Bytes...)
+	return wrapped.RootVersion, append(sealed, envelope.SealValue(key, siteAAD(label), plain)...), nil
+}
+
+// OpenSiteValue gives back what SealSiteValue sealed for the same label. Anything else is
+// fault.Internal with code sealed_value_corrupt, or root_key_missing.
+func (s *Service) OpenSiteValue(ctx context.Context, label string, rootVersion int, sealed []byte) ([]byte, error) {
+	size, n := binary.Uvarint(sealed)
+	if n <= 0 || size > uint64(len(sealed)-n) {
+		return nil, fault.New(fault.Internal, "sealed_value_corrupt", "A stored secret cannot be opened: its key is not there in full. Restore it from a backup or set it again.")
+	}
+	wrapped, value := sealed[n:n+int(size)], sealed[n+int(size):]
+	key, err := s.ring.Unwrap(ctx, siteAAD(label), envelope.Wrapped{RootVersion: rootVersion, Bytes: wrapped})
+	if err != nil {
+		return nil, err
+	}
+	return envelope.OpenValue(key, siteAAD(label), value)
+}
+
+func siteAAD(label string) []byte { return fmt.Appendf(nil, "holdfast site value v1 %s", label) }

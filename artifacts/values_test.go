@@ -73,6 +73,37 @@ func TestValueOpensOnlyInItsPlace(t *testing.T) {
 	assert.True(t, fault.HasCode(err, "organization_key_missing"), "%v", err)
 }
 
+func TestASiteValueOpensOnlyInItsPlace(t *testing.T) {
+	f := newFixture(t)
+	root, sealed, err := f.SealSiteValue(t.Context(), "totp user-1", []byte("hunter2"))
+	require.NoError(t, err)
+	assert.NotContains(t, string(sealed), "hunter2")
+	_, again, err := f.SealSiteValue(t.Context(), "totp user-1", []byte("hunter2"))
+	require.NoError(t, err)
+	assert.NotEqual(t, sealed, again)
+	fresh := artifacts.New(f.db, f.store, openRing(t, f.keyring))
+	plain, err := fresh.OpenSiteValue(t.Context(), "totp user-1", root, sealed)
+	require.NoError(t, err)
+	assert.Equal(t, "hunter2", string(plain))
+
+	for name, try := range map[string]struct {
+		label  string
+		sealed []byte
+	}{
+		"another label": {"totp user-2", sealed},
+		"cut":           {"totp user-1", sealed[:len(sealed)-1]},
+		"nothing":       {"totp user-1", nil},
+		"no key":        {"totp user-1", append([]byte{0}, sealed[1:]...)},
+		"endless key":   {"totp user-1", []byte(strings.Repeat("\xff", 20))},
+		"mixed":         {"totp user-1", append(append([]byte{}, sealed[:len(sealed)/2]...), again[len(sealed)/2:]...)},
+	} {
+		_, err := f.OpenSiteValue(t.Context(), try.label, root, try.sealed)
+		assert.Truef(t, fault.HasCode(err, "sealed_value_corrupt"), "%s: %v", name, err)
+	}
+	_, err = f.OpenSiteValue(t.Context(), "totp user-1", root+1, sealed)
+	assert.True(t, fault.HasCode(err, "root_key_missing"), "%v", err)
+}
+
 func TestOrganizationKeepsItsFirstKey(t *testing.T) {
 	f := newFixture(t)
 	sealed := sealValue(t, f, f.Service, f.org, "x", "value")
@@ -129,6 +160,14 @@ func TestCheckKeysRefusesARingThatLacksAVersion(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.Internal) && fault.HasCode(err, "root_key_missing"), "%v", err)
 	assert.Contains(t, err.Error(), "version 1")
 
+	t.Run("of a user's factor", func(t *testing.T) {
+		db := testdb.New(t)
+		require.NoError(t, postgres.InTx(t.Context(), db, "test", func(tx postgres.Tx) error {
+			_, err := tx.Exec(t.Context(), "with u as (insert into users (id, username) values ('user-1', 'ada') returning id) insert into totp_factors (user_id, root_version, secret_sealed) select id, 1, '' from u")
+			return err
+		}))
+		assert.True(t, fault.HasCode(artifacts.New(db, f.store, openRing(t, path)).CheckKeys(t.Context()), "root_key_missing"))
+	})
 	t.Run("nothing is sealed yet", func(t *testing.T) {
 		assert.NoError(t, artifacts.New(testdb.New(t), f.store, openRing(t, path)).CheckKeys(t.Context()))
 	})

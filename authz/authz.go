@@ -79,6 +79,8 @@ type Actor struct {
 	Name      string   // for showing
 	SiteAdmin bool
 	Roles     map[ids.Organization]Role
+	Token     ids.Token // of a UserActor that showed a user token
+	Session   string    // of a UserActor signed in to the pages: the digest of the session's secret, in hex
 
 	Attempt      ids.Attempt // of an AttemptActor, with what it is bound to
 	Run          ids.Run

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -35,15 +36,16 @@ type Server struct {
 	Limits         Limits
 }
 
-// Limits bound runs and states; DefaultLimits gives them.
+// Limits bound runs, states and step-ups; DefaultLimits gives them.
 type Limits struct {
 	Runs       runs.Settings
-	StateBytes int64 // of one state
+	StateBytes int64         // of one state
+	StepUp     time.Duration // how long a step-up serves
 }
 
 // DefaultLimits are those of a server that is told nothing else.
 func DefaultLimits() Limits {
-	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit}
+	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow}
 }
 
 // Host gives host and port of the public address.
@@ -115,6 +117,10 @@ func (r *reader) limits() Limits {
 	s.LaunchLimit = r.bytes("HOLDFAST_LAUNCH_LIMIT", s.LaunchLimit)
 	if err := s.Check(); err != nil {
 		r.wrong(err.Error())
+	}
+	l.StepUp = r.duration("HOLDFAST_STEP_UP_WINDOW", l.StepUp)
+	if l.StepUp < accounts.MinStepUpWindow || l.StepUp > accounts.MaxStepUpWindow || l.StepUp%time.Second != 0 {
+		r.wrong("HOLDFAST_STEP_UP_WINDOW must be from 1m to 1h, in whole seconds")
 	}
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
 	return l

@@ -32,6 +32,7 @@ func TestLimitsOfRuns(t *testing.T) {
 		"HOLDFAST_FORCE_CANCEL_GRACE": {"9m", func() { want.Runs.ForceCancelGrace = 9 * time.Minute }},
 		"HOLDFAST_LOG_LIMIT":          {"1000", func() { want.Runs.LogLimit = 1000 }},
 		"HOLDFAST_STATE_LIMIT":        {"3000", func() { want.StateBytes = 3000 }},
+		"HOLDFAST_STEP_UP_WINDOW":     {"5m", func() { want.StepUp = 5 * time.Minute }},
 		"HOLDFAST_LAUNCH_LIMIT":       {"2000", func() { want.Runs.LaunchLimit = 2000 }},
 	} {
 		want = config.DefaultLimits()
@@ -57,5 +58,10 @@ func TestLimitsThatWouldBreakAPromise(t *testing.T) {
 		environment(t, with(name, wrong.value))
 		_, err := config.LoadServer()
 		assert.ErrorContains(t, err, wrong.says, name)
+	}
+	for _, window := range []string{"59s", "1h1s", "0s", "90500ms"} {
+		environment(t, with("HOLDFAST_STEP_UP_WINDOW", window))
+		_, err := config.LoadServer()
+		assert.ErrorContains(t, err, "from 1m to 1h", window)
 	}
 }

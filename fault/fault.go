@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Kind says what the caller can do about an error.
@@ -46,12 +47,14 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Error is a classified failure. Code is a stable machine name; Message says
 // what is wrong and what to do. Pointer, when set, is the JSON pointer of the
-// offending member of a request document.
+// offending member of a request document. Meta holds facts for programs, such as
+// "max-age": 900; nothing secret stands there.
 type Error struct {
 	Kind    Kind
 	Code    string
 	Message string
 	Pointer string
+	Meta    map[string]any
 	cause   error
 }
 
@@ -79,6 +82,17 @@ func New(kind Kind, code, message string, args ...any) *Error {
 func (e *Error) At(pointer string) *Error {
 	c := *e
 	c.Pointer = pointer
+	return &c
+}
+
+// With returns a copy that tells programs a fact more.
+func (e *Error) With(name string, value any) *Error {
+	c := *e
+	c.Meta = maps.Clone(e.Meta)
+	if c.Meta == nil {
+		c.Meta = map[string]any{}
+	}
+	c.Meta[name] = value
 	return &c
 }
 

@@ -40,3 +40,10 @@ func TestAtAndBecauseCopy(t *testing.T) {
 	assert.Empty(t, base.Pointer)
 	assert.Equal(t, "/data", at.Pointer)
 }
+
+func TestWithCopies(t *testing.T) {
+	base := fault.New(fault.Forbidden, "x", "y").With("max-age", 900)
+	more := base.With("other", "z")
+	assert.Equal(t, map[string]any{"max-age": 900}, base.Meta)
+	assert.Equal(t, map[string]any{"max-age": 900, "other": "z"}, more.Meta)
+}

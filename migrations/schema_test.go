@@ -53,6 +53,7 @@ insert into database_identity (system_identifier, timeline) values ('1', 1);
 insert into tags (id, organization_id, name) values ('tag-1', 'org-a', 't');
 insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-1', 'org-a', 'ws-a', 'k');
 insert into sessions (hash, user_id) values (decode(repeat('cc', 32), 'hex'), 'user-1');
+insert into totp_factors (user_id, root_version, secret_sealed, confirmed_at) values ('user-1', 1, '', clock_timestamp());
 insert into login_codes (hash, session, client, redirect_uri, challenge, description) values (decode(repeat('dd', 32), 'hex'), decode(repeat('cc', 32), 'hex'), '', '', '', '');
 `
 
@@ -68,6 +69,15 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "tokens_hash_size", "insert into tokens (id, user_id, hash) values ('at-2', 'user-2', 'the token itself')"},
 	{"23505", "runner_groups_token", "insert into runner_groups (id, name, token_hash) values ('apool-2', 'g', decode(repeat('bb', 32), 'hex'))"},
 	{"23514", "runner_groups_token_size", "update runner_groups set token_hash = ''"},
+	{"23514", "tokens_step_up", "update tokens set step_up_at = clock_timestamp()"},
+	{"23514", "sessions_step_up", "update sessions set step_up_method = 'password+totp'"},
+	{"23514", "users_totp_reset", "update users set totp_reset_at = clock_timestamp()"},
+	{"23514", "users_totp_reset_confirmed", "update users set totp_reset_confirmed_at = clock_timestamp(), totp_reset_confirmed_by = 'user-2'"},
+	{"23514", "users_totp_reset_second_admin", "update users set totp_reset_at = clock_timestamp(), totp_reset_by = 'user-2', totp_reset_confirmed_at = clock_timestamp(), totp_reset_confirmed_by = 'user-2' where id = 'user-1'"},
+	{"23505", "totp_factors_pkey", "insert into totp_factors (user_id, root_version, secret_sealed) values ('user-1', 1, '')"},
+	{"23514", "totp_factors_begun", "update totp_factors set confirmed_at = null, last_step = 1"},
+	{"23503", "recovery_codes_user_id_fkey", "insert into recovery_codes (user_id, hash) values ('user-2', decode(repeat('ff', 32), 'hex'))"},
+	{"23514", "recovery_codes_hash_size", "insert into recovery_codes (user_id, hash) values ('user-1', 'the code itself')"},
 
 	// objects
 	{"23514", "objects_status", "update objects set status = 'lost'"},

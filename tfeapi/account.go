@@ -46,5 +46,11 @@ func (s *server) accountDetails(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(newUserView(r.actor, u)), nil
+	factor, err := s.Accounts.Factor(r.ctx, r.actor)
+	if err != nil {
+		return answer{}, err
+	}
+	view := newUserView(r.actor, u)
+	view.TwoFactor = twoFactor{Enabled: factor.EnrolledAt != nil, Verified: factor.EnrolledAt != nil}
+	return ok(view), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -52,12 +53,13 @@ func retryAfter(code string) int {
 
 // errorObject is one JSON:API error.
 type errorObject struct {
-	ID     string       `json:"id,omitempty"` // the request's id, for finding it in the server's log
-	Status string       `json:"status"`
-	Code   string       `json:"code"`
-	Title  string       `json:"title"`
-	Detail string       `json:"detail,omitempty"`
-	Source *errorSource `json:"source,omitempty"`
+	ID     string         `json:"id,omitempty"` // the request's id, for finding it in the server's log
+	Status string         `json:"status"`
+	Code   string         `json:"code"`
+	Title  string         `json:"title"`
+	Detail string         `json:"detail,omitempty"`
+	Source *errorSource   `json:"source,omitempty"`
+	Meta   map[string]any `json:"meta,omitempty"`
 }
 
 type errorSource struct {
@@ -82,6 +84,10 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	if status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
+	if object.Code == "step_up_required" {
+		// RFC 9470: the token is good, and its user must prove itself anew.
+		header.Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="insufficient_user_authentication", error_description="Prove once more who you are", max_age=%v`, object.Meta["max-age"]))
+	}
 	header.Set("Content-Type", mediaType)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []errorObject{object}}) // a client that left gets nothing
@@ -97,7 +103,7 @@ func describe(err error, requestID string) (errorObject, int) {
 		object.ID = requestID
 		return object, row.status
 	}
-	object.Code, object.Detail = classified.Code, classified.Message
+	object.Code, object.Detail, object.Meta = classified.Code, classified.Message, classified.Meta
 	if object.Title == "" {
 		object.Title = titles[classified.Code]
 	}

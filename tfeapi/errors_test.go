@@ -36,6 +36,7 @@ func TestErrorDocuments(t *testing.T) {
 		{malformed("/data/type", "Wrong."), `{"status":"400","code":"malformed","title":"invalid JSON:API document","detail":"Wrong.","source":{"pointer":"/data/type"}}`, 400, ""},
 		{fault.New(fault.Unauthenticated, "unauthenticated", "Log in."), `{"status":"401","code":"unauthenticated","title":"unauthorized","detail":"Log in."}`, 401, ""},
 		{fault.New(fault.Forbidden, "separate_approver_required", "Ask."), `{"status":"403","code":"separate_approver_required","title":"separate_approver_required","detail":"Ask."}`, 403, ""},
+		{fault.New(fault.Forbidden, "step_up_required", "Again.").With("max-age", 900), `{"status":"403","code":"step_up_required","title":"step_up_required","detail":"Again.","meta":{"max-age":900}}`, 403, ""},
 		{fmt.Errorf("wrapped: %w", fault.Missing("run", "run-1")), `{"status":"404","code":"not_found","title":"not found","detail":"run \"run-1\" was not found, or you are not allowed to see it."}`, 404, ""},
 		{fault.New(fault.Conflict, "APPROVAL_EXPIRED", "Late.").Because(secret), `{"status":"409","code":"APPROVAL_EXPIRED","title":"APPROVAL_EXPIRED","detail":"Late."}`, 409, ""},
 		{fault.New(fault.Locked, "workspace_locked", "The workspace is locked by User u."), `{"status":"409","code":"workspace_locked","title":"workspace_locked","detail":"The workspace is locked by User u."}`, 409, ""},
@@ -53,10 +54,21 @@ func TestErrorDocuments(t *testing.T) {
 		assert.Equal(t, row.status, status)
 		assert.Equal(t, row.status, w.Code)
 		assert.Equal(t, mediaType, w.Header().Get("Content-Type"))
+		assert.Equal(t, map[string]string{"step_up_required": stepUpChallenge, "unauthenticated": "Bearer"}[codeOf(row.err)], w.Header().Get("WWW-Authenticate"), "%v", row.err)
 		assert.Equal(t, row.retryAfter, w.Header().Get("Retry-After"), "%v", row.err)
 		assert.JSONEq(t, `{"errors":[`+row.want+`]}`, w.Body.String())
 		assert.NotContains(t, w.Body.String(), "hunter2")
 	}
+}
+
+const stepUpChallenge = `Bearer error="insufficient_user_authentication", error_description="Prove once more who you are", max_age=900`
+
+func codeOf(err error) string {
+	var classified *fault.Error
+	if errors.As(err, &classified) {
+		return classified.Code
+	}
+	return ""
 }
 
 func TestAClientThatLeftGetsNoAnswer(t *testing.T) {

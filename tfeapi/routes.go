@@ -29,6 +29,12 @@ func (s *server) routes() []route {
 		{method: get, path: api + "ping", open: true, handle: s.ping},
 
 		{method: get, path: api + "account/details", handle: s.accountDetails},
+		{method: post, path: api + "account/actions/step-up", handle: s.stepUp},
+		{method: get, path: api + "account/totp", handle: s.readFactor},
+		{method: post, path: api + "account/totp", handle: s.beginTOTP},
+		{method: del, path: api + "account/totp", handle: s.disableTOTP},
+		{method: post, path: api + "account/totp/actions/confirm", handle: s.confirmTOTP},
+		{method: post, path: api + "account/totp/recovery-codes", handle: s.newRecoveryCodes},
 		{method: get, path: api + "organizations", handle: s.listOrganizations},
 		{method: post, path: api + "organizations", handle: s.createOrganization},
 		{method: get, path: organization, handle: s.readOrganization},
@@ -72,6 +78,8 @@ func (s *server) routes() []route {
 		{method: put, path: api + "admin/runner-releases", handle: s.setReleases(gates.Runner)},
 		{method: get, path: api + "admin/policy-runtime-releases", handle: s.readReleases(gates.PolicyRuntime)},
 		{method: put, path: api + "admin/policy-runtime-releases", handle: s.setReleases(gates.PolicyRuntime)},
+		{method: post, path: api + "admin/users/{id}/actions/disable_two_factor", handle: s.resetTOTP},
+		{method: post, path: api + "admin/users/{id}/actions/confirm-two-factor-reset", handle: s.confirmTOTPReset},
 
 		{method: get, path: organization + "/workspaces", handle: s.listWorkspaces},
 		{method: post, path: organization + "/workspaces", handle: s.createWorkspace},

@@ -45,6 +45,9 @@ type Deps struct {
 	Wake *postgres.Listener
 	// Ready answers nil while this server should be given requests.
 	Ready func(ctx context.Context) error
+	// ClientAddress says where a request comes from, for counting wrong codes; without it
+	// that is the connection's other end.
+	ClientAddress func(r *http.Request) string
 	// Observe counts an answered request, for the metrics; nil counts nothing. route is a template.
 	Observe func(method, route string, status int, took time.Duration)
 	// Address is the public address of the server, such as https://localhost:8443,

@@ -3,7 +3,7 @@
 //
 // Owns: the page of a run, at the address the CLI prints; sign-in and sign-out; the
 // consent to a tofu login and its token address (OAuth 2 authorization code with PKCE);
-// the page of a user's tokens. Words: session (who is signed in in this browser), form
+// the page of a user's tokens and that of its second factor. Words: session (who is signed in in this browser), form
 // token (what proves that a form was on a page of the same session), next (the page
 // that a sign-in leads to).
 // Invariants: what a page shows is escaped; it holds no script, and the strict

@@ -51,6 +51,7 @@ const (
 	authorizePath = "/oauth/authorize"
 	tokenPath     = "/oauth/token"
 	tokensPath    = "/app/settings/tokens"
+	securityPath  = "/app/settings/security"
 	stylePath     = "/app/holdfast.css"
 )
 
@@ -80,6 +81,10 @@ func New(deps Deps) http.Handler {
 	page(tokenPath, nil, deps.token)
 	page(tokensPath, deps.signedIn(deps.showTokens), deps.signedIn(deps.createToken))
 	page(tokensPath+"/{token}/revoke", nil, deps.signedIn(deps.revokeToken))
+	page(securityPath, deps.signedIn(deps.showSecurity), nil)
+	for action, do := range deps.securityForms() {
+		page(securityPath+"/"+action, nil, deps.signedIn(deps.securityForm(do)))
+	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		guard(w)
 		http.Error(w, "There is no such page. The address of a run is /app/ORGANIZATION/WORKSPACE/runs/RUN.", http.StatusNotFound)

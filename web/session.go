@@ -83,6 +83,8 @@ func pageOf(r *http.Request) string {
 		return r.URL.RequestURI()
 	case r.URL.Path == authorizePath:
 		return authorizePath + "?" + loginFields(r.PostForm).Encode()
+	case strings.HasPrefix(r.URL.Path, securityPath):
+		return securityPath
 	default:
 		return tokensPath
 	}
@@ -114,17 +116,20 @@ func localPage(next string) string {
 	return (&url.URL{Path: u.Path, RawQuery: u.Query().Encode()}).String()
 }
 
-// from gives the address a request comes from. What a proxy says of it counts when the
-// proxy is trusted: then it is the last address that is not itself such a proxy. Of an
-// IPv6 address it is the network, because a single machine has as many as it likes.
-func (d Deps) from(r *http.Request) string {
+// from gives the address a request comes from.
+func (d Deps) from(r *http.Request) string { return ClientAddress(d.TrustedProxies, r) }
+
+// ClientAddress gives the address a request comes from. What a proxy says of it counts
+// when the proxy is trusted: then it is the last address that is not itself such a proxy.
+// Of an IPv6 address it is the network, because a single machine has as many as it likes.
+func ClientAddress(trusted []netip.Prefix, r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return "unknown"
 	}
 	address := peer.Addr().Unmap()
 	told := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(told) - 1; i >= 0 && d.trusts(address); i-- {
+	for i := len(told) - 1; i >= 0 && within(trusted, address); i-- {
 		before, err := netip.ParseAddr(strings.TrimSpace(told[i]))
 		if err != nil {
 			break
@@ -139,8 +144,8 @@ func (d Deps) from(r *http.Request) string {
 	return address.String()
 }
 
-func (d Deps) trusts(address netip.Addr) bool {
-	for _, network := range d.TrustedProxies {
+func within(networks []netip.Prefix, address netip.Addr) bool {
+	for _, network := range networks {
 		if network.Contains(address) {
 			return true
 		}

@@ -16,6 +16,7 @@ import (
 type adminCmd struct {
 	Users   adminUsersCmd `cmd:"" help:"Keep users."`
 	Migrate migrateCmd    `cmd:"" help:"Bring the database's schema up to date."`
+	TOTP    totpCmd       `cmd:"" name:"totp" help:"Print the code that a second factor shows now. Its secret is in a file."`
 	Recover recoverCmd    `cmd:"" help:"Free a workspace that a run left held. Without --apply it only shows what is known and what would change."`
 }
 

@@ -20,6 +20,7 @@ import (
 type adminUsersCmd struct {
 	Create      createUserCmd  `cmd:"" help:"Create a user and print a token that acts as this user."`
 	SetPassword setPasswordCmd `cmd:"" help:"Set a user's password for the web pages. It is read from standard input."`
+	ResetTOTP   resetTOTPCmd   `cmd:"" name:"reset-totp" help:"Take away the second factor of a user who has lost it. The next one serves for recovery after 24 hours, or when a site admin confirms."`
 }
 
 // databaseFlag says which database to work in.

@@ -118,7 +118,7 @@ func TestReadSecretAsksNothingOfAPipe(t *testing.T) {
 }
 
 // keyless is a sealer that makes no keys.
-type keyless struct{}
+type keyless struct{ accounts.Sealer }
 
 func (keyless) CreateOrganizationKey(context.Context, postgres.Tx, ids.Organization) error {
 	return nil

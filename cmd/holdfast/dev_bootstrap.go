@@ -21,7 +21,7 @@ import (
 const devOrganization = "demo"
 
 // devBootstrap makes what a new data folder lacks: the schema, the site admin with a
-// token and a password, the organization it owns, and a group of runners that serves all
+// token, a password and a second factor, the organization it owns, and a group of runners that serves all
 // organizations. It is run at every start and keeps what is good.
 func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Credentials) (devstack.Credentials, error) {
 	slog.SetLogLoggerLevel(slog.LevelWarn) // the migrations would talk into the progress lines
@@ -60,6 +60,9 @@ func devBootstrap(ctx context.Context, env map[string]string, stored devstack.Cr
 			return stored, err
 		}
 	}
+	if stored.AdminTOTP, err = s.devFactor(ctx, admin, stored.AdminTOTP, env["HOLDFAST_ADDRESS"]); err != nil {
+		return stored, err
+	}
 	if _, err := s.accounts.RunnerGroupByToken(ctx, stored.RunnerToken); fault.Is(err, fault.Unauthenticated) {
 		if stored.RunnerToken, _, err = s.accounts.CreateRunnerGroup(ctx, authz.System(), "", "local"); err != nil {
 			return stored, err
@@ -77,6 +80,26 @@ func (s *services) devAdmin(ctx context.Context) (admin authz.Actor, created boo
 		user, err = s.accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "admin", SiteAdmin: true})
 	}
 	return authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username, SiteAdmin: true}, created, err
+}
+
+// devFactor gives the secret of the admin's second factor. A secret that was lost is
+// replaced like any other: the new factor is held back for a day.
+func (s *services) devFactor(ctx context.Context, admin authz.Actor, stored, address string) (secret string, err error) {
+	factor, err := s.accounts.Factor(ctx, admin)
+	if err != nil {
+		return "", err
+	}
+	if factor.EnrolledAt != nil {
+		if stored != "" {
+			return stored, nil
+		}
+		if _, err := s.accounts.ResetTOTP(ctx, authz.System(), admin.User); err != nil {
+			return "", err
+		}
+	}
+	user := accounts.User{ID: admin.User, Username: admin.Name}
+	made, err := s.accounts.ProvisionTOTP(ctx, authz.System(), user, accounts.SiteOf(address))
+	return made.Secret, err
 }
 
 func (s *services) devOrganization(ctx context.Context, admin authz.Actor) error {

@@ -67,7 +67,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	}
 	s := &services{db: db, store: store, links: links}
 	s.objects = artifacts.New(db, store, ring)
-	s.accounts = accounts.New(db, s.objects)
+	s.accounts = accounts.New(db, s.objects, accounts.StepUpWindow(limits.StepUp))
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.gates = gates.New(db)
@@ -158,6 +158,7 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: recovery.New(s.db, s.state),
 		Gates: s.gates, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Observe: observe("runner"), Log: log,

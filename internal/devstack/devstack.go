@@ -25,6 +25,7 @@ import (
 type Credentials struct {
 	UserToken     string // the site admin's, for clients
 	AdminPassword string // the site admin's, for the web pages
+	AdminTOTP     string // the secret of its second factor, in base32
 	RunnerToken   string // the local runner group's
 }
 

@@ -31,6 +31,7 @@ func (l layout) cliConfig() string      { return l.path("tofu.rc") }
 func (l layout) s3Credentials() string  { return l.path("s3-credentials") }
 func (l layout) adminToken() string     { return l.path("admin-token") }
 func (l layout) adminPassword() string  { return l.path("admin-password") }
+func (l layout) adminTOTP() string      { return l.path("admin-totp") }
 func (l layout) runnerToken() string    { return l.path("runner-token") }
 
 // makeFolders makes the folder and those in it that hold files of ours.

@@ -132,6 +132,7 @@ func (s *stack) bootstrap(ctx context.Context) error {
 	for file, content := range map[string]string{
 		l.adminToken():    credentials.UserToken + "\n",
 		l.adminPassword(): credentials.AdminPassword + "\n",
+		l.adminTOTP():     credentials.AdminTOTP + "\n",
 		l.runnerToken():   credentials.RunnerToken + "\n",
 		l.cliConfig():     cliConfig(s.facts),
 		l.env():           envFile(s.facts),
@@ -145,7 +146,7 @@ func (s *stack) bootstrap(ctx context.Context) error {
 
 func readCredentials(l layout) (c Credentials, err error) {
 	for path, secret := range map[string]*string{
-		l.adminToken(): &c.UserToken, l.adminPassword(): &c.AdminPassword, l.runnerToken(): &c.RunnerToken,
+		l.adminToken(): &c.UserToken, l.adminPassword(): &c.AdminPassword, l.adminTOTP(): &c.AdminTOTP, l.runnerToken(): &c.RunnerToken,
 	} {
 		if *secret, err = readTrimmed(path); err != nil {
 			return Credentials{}, err

@@ -38,7 +38,7 @@ func TestAPortThatIsTakenMeanwhile(t *testing.T) {
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = thief.Close() })
 				}
-				return Credentials{UserToken: "u", AdminPassword: "p", RunnerToken: "r"}, nil
+				return Credentials{UserToken: "u", AdminPassword: "p", AdminTOTP: "t", RunnerToken: "r"}, nil
 			},
 			RunnerConnected: func(context.Context, map[string]string) error { return nil },
 		})
