@@ -241,7 +241,7 @@ func TestTheRunnerSeesNoStore(t *testing.T) {
 	}
 	environ := serviceEnviron(l, inherited(caller, forRunner), sampleFacts(l).runner())
 	assert.Equal(t, []string{
-		"HOLDFAST_ADDRESS=https://localhost:8443", "HOLDFAST_DEV_DIR=/data", "HOLDFAST_RUNNER_DIR=/data/runner",
+		"HOLDFAST_ADDRESS=https://localhost:8443", "HOLDFAST_DEV_DIR=/data", "HOLDFAST_RUNNER_ALLOW_METADATA=true", "HOLDFAST_RUNNER_DIR=/data/runner",
 		"HOLDFAST_RUNNER_NAME=mine", "HOLDFAST_RUNNER_TOKEN_FILE=/data/runner-token", "HOLDFAST_TOFU=/opt/tofu",
 		"HOME=/home/u", "PATH=/bin", "SSL_CERT_FILE=/data/tls/bundle.pem", "https_proxy=http://proxy",
 	}, environ)
