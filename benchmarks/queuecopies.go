@@ -11,6 +11,10 @@ import (
 const copyOf = `create function pg_temp.copy_of(id text, k integer) returns text immutable language sql as $$
     select split_part(id, '-', 1) || '-' || translate(left(md5(id || k), 16), '0', 'z') $$`
 
+// columnsOf lists the columns of a table, to insert into and to select from made.
+const columnsOf = `select string_agg(quote_ident(attname), ', ' order by attnum), string_agg('made.' || quote_ident(attname), ', ' order by attnum)
+  from pg_attribute where attrelid = $1::regclass and attnum > 0 and not attisdropped`
+
 // copied are the tables of a workspace and its waiting runs: which rows, and what differs
 // in a copy. Everything else is as the server wrote it, whatever columns there are.
 var copied = []struct{ table, rows, differs string }{
@@ -41,7 +45,12 @@ func copyWorkspace(ctx context.Context, db *pgx.Conn, workspace string, copies i
 		return err
 	}
 	for _, c := range copied {
-		sql := fmt.Sprintf("insert into %[1]s select made.* from %[1]s t, generate_series(1, $2::integer) k, jsonb_populate_record(null::%[1]s, to_jsonb(t) || jsonb_build_object(%[3]s)) made where %[2]s", c.table, c.rows, c.differs)
+		var into, from string
+		if err := tx.QueryRow(ctx, columnsOf, c.table).Scan(&into, &from); err != nil {
+			return fmt.Errorf("read the columns of %s: %w", c.table, err)
+		}
+		sql := fmt.Sprintf("insert into %[1]s (%[4]s) select %[5]s from %[1]s t, generate_series(1, $2::integer) k, jsonb_populate_record(null::%[1]s, to_jsonb(t) || jsonb_build_object(%[3]s)) made where %[2]s",
+			c.table, c.rows, c.differs, into, from)
 		if _, err := tx.Exec(ctx, sql, workspace, copies); err != nil {
 			return fmt.Errorf("copy %s: %w", c.table, err)
 		}
