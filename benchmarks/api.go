@@ -92,9 +92,11 @@ type document struct {
 	Data struct {
 		ID         string
 		Attributes struct {
-			UploadURL   string `json:"hosted-state-upload-url"`
-			DownloadURL string `json:"hosted-state-download-url"`
-			LogURL      string `json:"log-read-url"`
+			UploadURL        string `json:"hosted-state-upload-url"`
+			DownloadURL      string `json:"hosted-state-download-url"`
+			LogURL           string `json:"log-read-url"`
+			ConfigurationURL string `json:"upload-url"`
+			Token            string
 		}
 		Relationships map[string]struct {
 			Data json.RawMessage

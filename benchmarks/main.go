@@ -30,6 +30,9 @@ var sections = []section{
 	{"state", states},
 	{"statements", statements},
 	{"rate", rate},
+	{"idle", idle},
+	{"queue", queue},
+	{"throughput", throughput},
 }
 
 func main() {

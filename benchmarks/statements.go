@@ -27,17 +27,16 @@ func statements(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := pgx.Connect(ctx, os.Getenv("HOLDFAST_DATABASE_URL"))
+	db, err := database(ctx)
 	if err != nil {
-		return errors.New("the database of the stack cannot be reached") // the cause may hold the password
-	}
-	defer db.Close(context.WithoutCancel(ctx))
-	if err := settings(ctx, db, "alter system set log_statement = 'all'", "alter system set log_parameter_max_length = 0"); err != nil {
 		return err
 	}
-	defer func() {
-		err = errors.Join(err, settings(context.WithoutCancel(ctx), db, "alter system reset log_statement", "alter system reset log_parameter_max_length"))
-	}()
+	defer db.Close(context.WithoutCancel(ctx))
+	stop, err := logStatements(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	log := filepath.Join(b.data, "logs", "postgres.log")
 	for _, r := range requests {
 		const rounds = 9
@@ -62,6 +61,23 @@ func statements(ctx context.Context, b *bench) (err error) {
 		})
 	}
 	return nil
+}
+
+// database connects to the database of the stack, as its superuser.
+func database(ctx context.Context) (*pgx.Conn, error) {
+	db, err := pgx.Connect(ctx, os.Getenv("HOLDFAST_DATABASE_URL"))
+	if err != nil {
+		return nil, errors.New("the database of the stack cannot be reached") // the cause may hold the password
+	}
+	return db, nil
+}
+
+// logStatements lets PostgreSQL write every statement into its log, until stop.
+func logStatements(ctx context.Context, db *pgx.Conn) (stop func() error, err error) {
+	err = settings(ctx, db, "alter system set log_statement = 'all'", "alter system set log_parameter_max_length = 0")
+	return func() error {
+		return settings(context.WithoutCancel(ctx), db, "alter system reset log_statement", "alter system reset log_parameter_max_length")
+	}, err
 }
 
 // settings changes PostgreSQL's settings and returns when they hold.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,17 @@ func median[T ~int | ~int64 | ~float64](values []T) T {
 	default:
 		return (sorted[n/2-1] + sorted[n/2]) / 2
 	}
+}
+
+// percentile is the smallest value that at least p percent of the values do not exceed; of
+// nothing it is zero.
+func (s sample) percentile(p float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(s))
+	if len(sorted) == 0 {
+		return 0
+	}
+	place := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(place, 1), len(sorted))-1]
 }
 
 // row is one line of the table.
@@ -54,10 +66,16 @@ func (t *table) add(r row) {
 // time adds a row of times.
 func (t *table) time(what, command string, s sample, beside, goal string) {
 	r := row{what: what, command: command, n: len(s), value: seconds(s.median()), beside: beside, goal: goal}
-	if len(s) > 1 {
-		r.spread = seconds(slices.Min(s)) + " – " + seconds(slices.Max(s))
-	}
+	r.spread = spread(s)
 	t.add(r)
+}
+
+// spread is the least and the most of several.
+func spread(s sample) string {
+	if len(s) < 2 {
+		return ""
+	}
+	return seconds(slices.Min(s)) + " – " + seconds(slices.Max(s))
 }
 
 // judge words a goal with its outcome and remembers a miss.

@@ -14,6 +14,26 @@ func TestMedian(t *testing.T) {
 	require.Zero(t, sample{}.median())
 }
 
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	var hundred sample
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(100-i)*time.Millisecond)
+	}
+	require.Equal(t, 99*time.Millisecond, hundred.percentile(99))
+	require.Equal(t, 50*time.Millisecond, hundred.percentile(50))
+	require.Equal(t, 100*time.Millisecond, hundred.percentile(100))
+	require.Equal(t, time.Millisecond, hundred.percentile(0))
+	require.Equal(t, 3*time.Second, sample{time.Second, 3 * time.Second}.percentile(99))
+	require.Zero(t, sample{}.percentile(99))
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "1.0 ms – 2.00 s", spread(sample{2 * time.Second, time.Millisecond, time.Second}))
+	require.Empty(t, spread(sample{time.Second}))
+}
+
 func TestATableNamesTheGoalsThatWereMissed(t *testing.T) {
 	t.Parallel()
 	table := table{section: "trivial"}

@@ -111,17 +111,17 @@ type NewAttempt struct {
 // now, and wakes waiting ones at commit.
 func Create(ctx context.Context, tx postgres.Tx, n NewAttempt) (ids.Attempt, error) {
 	id := ids.New[ids.Attempt]()
-	made, err := postgres.Exec(ctx, tx, Queries.Get("Create"), postgres.Args{
+	demand, err := postgres.Value[string](ctx, tx, Queries.Get("Create"), postgres.Args{
 		"id": id, "organization_id": n.Organization, "workspace_id": n.Workspace, "run_id": n.Run, "phase": string(n.Phase),
 		"fence_epoch": n.Epoch, "tofu_version": n.TofuVersion, "speculative": n.Speculative,
 	})
-	if err == nil && made != 1 {
+	if postgres.NoRow(err) {
 		err = fault.Missing("workspace", string(n.Workspace))
 	}
 	if err != nil {
 		return "", fmt.Errorf("create the attempt: %w", err)
 	}
-	return id, nil
+	return id, postgres.Notify(ctx, tx, Channel, demand)
 }
 
 // Get reads an attempt.

@@ -77,8 +77,7 @@ func confirmClaim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGrou
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("Unclaim"), postgres.Args{"id": id, "runner_id": runner}); err != nil {
 		return Attempt{}, false, fmt.Errorf("take the claim back: %w", err)
 	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("NotifyDemand"), postgres.Args{"ids": []ids.Attempt{id}})
-	return Attempt{}, false, err
+	return Attempt{}, false, notifyDemand(ctx, tx, id)
 }
 
 // Offered gives the attempt that is assigned to the runner and not accepted yet, so

@@ -128,8 +128,7 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stre
 
 // NotifyLog wakes, at commit, those who wait for something new in a run's logs.
 func NotifyLog(ctx context.Context, tx postgres.Tx, run ids.Run) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("NotifyLog"), postgres.Args{"run_id": run})
-	return err
+	return postgres.Notify(ctx, tx, LogChannel, string(run))
 }
 
 // clean replaces the two bytes that frame a log for its readers (case 106).

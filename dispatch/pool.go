@@ -72,7 +72,7 @@ func (s *Service) DrainAgent(ctx context.Context, actor authz.Actor, id ids.Runn
 		if _, err := postgres.Exec(ctx, tx, Queries.Get("DrainRunner"), postgres.Args{"id": id}); err != nil {
 			return err
 		}
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("NotifyDrain"), postgres.Args{"runner_id": id}); err != nil {
+		if err := notifyDrain(ctx, tx, id); err != nil {
 			return err
 		}
 		if a, err = allowedAgent(ctx, tx, actor, authz.OrganizationUpdate, id); err != nil {
@@ -103,9 +103,4 @@ func (s *Service) DeleteAgent(ctx context.Context, actor authz.Actor, id ids.Run
 
 func recordAgent(ctx context.Context, tx postgres.Tx, actor authz.Actor, a Agent, action string) error {
 	return audit.Append(ctx, tx, audit.Entry{Organization: a.Organization, Actor: actor, Action: action, ObjectKind: "agent", ObjectID: string(a.ID), Details: map[string]any{"name": a.Name}})
-}
-
-func notifyLook(ctx context.Context, tx postgres.Tx) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("NotifyLook"), nil)
-	return err
 }

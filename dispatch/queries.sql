@@ -16,8 +16,9 @@ json_build_object('organization', made.organization_id, 'pool', coalesce(made.po
 and not exists (select from runner_group_workspaces s where s.group_id = g.id and s.workspace_id = w.id and not s.allowed)
 
 -- fragment: Fits
--- Subqueries that the planner cannot turn into joins: the index gives the order, and a few rows are enough.
-and a.tofu_version = any (@versions::text[]) and a.selector <@ @labels::text[]
+-- Subqueries that the planner cannot turn into joins: the index gives the order, and a few rows are enough. It takes <@ for
+-- nearly always false and would read and sort the whole table; of coalesce it expects nothing.
+and a.tofu_version = any (@versions::text[]) and coalesce(a.selector <@ @labels::text[], false)
                 and (@everywhere::boolean
                      or ((@scoped::boolean
                           or (select count(*) from runner_group_workspaces s where s.group_id = @group_id and s.workspace_id = a.workspace_id and s.allowed) > 0
@@ -25,31 +26,21 @@ and a.tofu_version = any (@versions::text[]) and a.selector <@ @labels::text[]
                          and (select count(*) from runner_group_workspaces s where s.group_id = @group_id and s.workspace_id = a.workspace_id and not s.allowed) = 0))
 
 -- name: Create
--- Who may execute it is settled here, from the workspace as it is now. The notification tells the servers whom to wake.
+-- Who may execute it is settled here, from the workspace as it is now. The answer tells whom to wake.
 with made as (
     insert into attempts (id, organization_id, workspace_id, run_id, round, phase, fence_epoch, tofu_version, speculative, pool_id, selector)
     select @id, @organization_id, w.id, @run_id, coalesce((select round from runs where id = @run_id), 1), @phase, @fence_epoch, @tofu_version, @speculative,
            case when w.execution_mode = 'agent' then w.agent_pool_id end, w.runner_selector
       from workspaces w where w.id = @workspace_id
     returning organization_id, pool_id, tofu_version, selector)
-select pg_notify('holdfast_attempts', {Demand}::text) from made;
+select {Demand}::text from made;
 
--- name: NotifyDemand
-select pg_notify('holdfast_attempts', {Demand}::text) from attempts made where made.id = any (@ids::text[]);
-
--- name: NotifyLook
--- Whoever waits should look again: work that did not fit may fit now.
-select pg_notify('holdfast_attempts', '');
-
--- name: NotifyDrain
-select pg_notify('holdfast_attempts', json_build_object('drain', @runner_id::text)::text);
+-- name: Demand
+select {Demand}::text from attempts made where made.id = any (@ids::text[]);
 
 -- name: Waiting
 -- What the pending attempts ask for, each kind once.
 select distinct organization_id as organization, coalesce(pool_id, '') as pool, tofu_version, selector from attempts where status = 'pending';
-
--- name: NotifyLog
-select pg_notify('holdfast_logs', @run_id::text);
 
 -- name: SeeRunner
 -- The runner, the versions of its group, and to the minute the use of its token: a poll is no reason for more writes.
@@ -105,8 +96,8 @@ select coalesce(g.organization_id, '') as organization, g.takes_remote, g.labels
 -- name: Claim
 -- The turn goes round the organizations that have fitting work: first to applies, wherever they are, else to the organization
 -- whose last turn is longest ago. Within one it is apply, plan, speculative plan, the oldest first. Each organization brings a
--- few candidates, so that claims at the same moment pass over each other's without waiting. contended: there was work, and
--- others had it locked.
+-- few candidates, so that claims at the same moment pass over each other's without waiting: they are tried in their order, one
+-- row after the other, until one is not locked. contended: there was work, and others had it locked.
 with recursive organizations (id) as (
     (select organization_id from attempts where status = 'pending' and pool_id is null and @takes_remote::boolean and @organization::text = '' order by organization_id limit 1)
     union all
@@ -135,10 +126,9 @@ with recursive organizations (id) as (
        set status = 'assigned', runner_id = @runner_id, group_id = @group_id, claim_seq = nextval('attempt_claims'),
            assignment_expires_at = clock_timestamp() + make_interval(secs => @expiry_seconds::double precision)
      where a.status = 'pending' and a.id = (
-           select p.id from attempts p join ranked r on r.id = p.id
-            where p.status = 'pending'
-            order by r.phase <> 'apply', r.place, r.last_turn, r.created_at, r.id
-            limit 1 for update of p skip locked)
+           select p.id from (select id from ranked order by phase <> 'apply', place, last_turn, created_at, id) r
+            cross join lateral (select a.id from attempts a where a.id = r.id and a.status = 'pending' for update skip locked) p
+            limit 1)
     returning a.id)
 select coalesce((select id from taken), '') as id, exists (select from candidates) as contended;
 

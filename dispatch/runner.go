@@ -100,11 +100,7 @@ func giveBack(ctx context.Context, tx postgres.Tx, which postgres.Args) error {
 	if err != nil {
 		return fmt.Errorf("give back what was offered: %w", err)
 	}
-	if len(returned) == 0 {
-		return nil
-	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("NotifyDemand"), postgres.Args{"ids": returned})
-	return err
+	return notifyDemand(ctx, tx, returned...)
 }
 
 // MustEnd tells whether a runner was told to end after what it has.

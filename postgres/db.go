@@ -20,6 +20,7 @@ import (
 type DB struct {
 	pool         *pgxpool.Pool
 	decideWithin time.Duration // how long the outcome of a lost COMMIT is looked for
+	notifier     notifier
 }
 
 // Tx is a running transaction. Whoever receives one uses it and leaves ending it
@@ -66,11 +67,14 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		pool.Close()
 		return nil, classify(err)
 	}
-	return &DB{pool: pool, decideWithin: 10 * time.Second}, nil
+	return &DB{pool: pool, decideWithin: 10 * time.Second, notifier: notifier{pool: pool}}, nil
 }
 
-// Close ends all connections.
-func (db *DB) Close() { db.pool.Close() }
+// Close ends all connections, after the last notifications are sent.
+func (db *DB) Close() {
+	db.notifier.ended.Wait()
+	db.pool.Close()
+}
 
 // Ping checks that the database answers.
 func (db *DB) Ping(ctx context.Context) error { return classify(db.pool.Ping(ctx)) }
@@ -108,15 +112,33 @@ func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error 
 	return nil
 }
 
+// ForgoFlush lets the transaction's COMMIT be answered before it is on disk. A crash of
+// PostgreSQL may then undo it, whole, although it was acknowledged; one that is committed
+// later is never kept without it. For what may be lost so: nobody has promised it to anybody.
+func ForgoFlush(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, "set local synchronous_commit = off")
+	return err
+}
+
 func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := fn(tx); err != nil {
+	t := &transaction{Tx: tx}
+	if err := fn(t); err != nil {
 		return err
 	}
+	if err := commit(ctx, db, tx); err != nil {
+		return err
+	}
+	db.notifier.letGo(t.notes)
+	return nil
+}
+
+// commit commits, and finds out whether it did when the answer is lost.
+func commit(ctx context.Context, db *DB, tx pgx.Tx) error {
 	var xid *string
 	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text").Scan(&xid); err != nil {
 		return err

@@ -2,12 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
@@ -91,4 +93,64 @@ func TestAListenerWakesThoseWhoWait(t *testing.T) {
 	t.Log("the end")
 	stop()
 	assert.Eventually(t, func() bool { return !hasListener(t, direct) }, 10*time.Second, 20*time.Millisecond, "no connection stays behind")
+}
+
+// TestNotifyWakesAfterTheCommitAndOnlyThen: a transaction that is undone wakes nobody, and
+// whoever is woken sees what was committed.
+func TestNotifyWakesAfterTheCommitAndOnlyThen(t *testing.T) {
+	db, err := postgres.Open(ctx, testdb.URL(t))
+	require.NoError(t, err)
+	defer db.Close()
+	exec(t, db, "create table fruit (name text)")
+	l := postgres.Listen(t.Context(), db, "apples", "pears")
+	require.Eventually(t, func() bool { return hasListener(t, db) }, 10*time.Second, 10*time.Millisecond)
+	apples, cancelApples := l.Wait("apples", "cox")
+	defer cancelApples()
+	pears, cancelPears := l.Wait("pears", "")
+	defer cancelPears()
+
+	undone := errors.New("undone")
+	require.ErrorIs(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
+		require.NoError(t, postgres.Notify(ctx, tx, "apples", "cox"))
+		return undone
+	}), undone)
+	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error { return postgres.Notify(ctx, tx, "pears", "conference") }))
+	awaken(t, pears, "its transaction was committed")
+	sleeps(t, apples, "its transaction was undone, and what came after it has arrived")
+
+	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
+		if _, err := tx.Exec(ctx, "insert into fruit values ('cox')"); err != nil {
+			return err
+		}
+		return postgres.Notify(ctx, tx, "apples", "cox")
+	}))
+	awaken(t, apples, "its transaction was committed")
+	require.NoError(t, postgres.InSnapshot(ctx, db, "test", func(tx postgres.Tx) error {
+		n, err := postgres.Value[int](ctx, tx, "select count(*) from fruit", nil)
+		require.Equal(t, 1, n)
+		return err
+	}))
+}
+
+// TestForgoFlushHoldsForItsTransactionAlone: the next one on the same connection waits for the disk again.
+func TestForgoFlushHoldsForItsTransactionAlone(t *testing.T) {
+	db, err := postgres.Open(ctx, testdb.URL(t)+"&pool_max_conns=1")
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, "set synchronous_commit = on") // the cluster of the tests has it off
+		return err
+	}))
+	setting := func(before func(context.Context, postgres.Tx) error) (value string) {
+		require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) (err error) {
+			if err := before(ctx, tx); err != nil {
+				return err
+			}
+			value, err = postgres.Value[string](ctx, tx, "show synchronous_commit", nil)
+			return err
+		}))
+		return value
+	}
+	require.Equal(t, "off", setting(postgres.ForgoFlush))
+	require.Equal(t, "on", setting(func(context.Context, postgres.Tx) error { return nil }))
 }

@@ -20,11 +20,16 @@ import (
 // Poll records the polling runner and assigns it the attempt whose turn it is; found
 // is false when none fits now. The runner's id is given in either case. A poll
 // repeated after a lost answer gets the same attempt. Organizations whose gates
-// are closed have none.
+// are closed have none. An offer is no promise: should PostgreSQL crash and forget it,
+// the runner's accept is refused (assignment_lost) and the attempt is offered again, so
+// the answer does not wait for the disk.
 // Errors: Conflict "release_not_allowed" (AU-07).
 func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (runner ids.Runner, a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.poll", func(tx postgres.Tx) error {
 		if err := mayExecute(ctx, tx, hello.Release); err != nil {
+			return err
+		}
+		if err := postgres.ForgoFlush(ctx, tx); err != nil {
 			return err
 		}
 		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
@@ -47,18 +52,27 @@ func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello di
 }
 
 // Claim is Poll for a runner that has polled already and waits: it only looks for
-// work. See dispatch.Claim.
+// work. See dispatch.Claim, and Poll for what an offer is worth.
 func (s *Service) Claim(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.claim", func(tx postgres.Tx) error {
+		if err := postgres.ForgoFlush(ctx, tx); err != nil {
+			return err
+		}
 		a, found, err = dispatch.Claim(ctx, tx, group, hello, s.settings.AssignmentExpiry)
 		return err
 	})
 	return a, found, err
 }
 
-// Ready marks a runner ready to accept.
+// Ready marks a runner ready to accept. Should PostgreSQL crash and forget it, the accept
+// is refused (runner_not_ready).
 func (s *Service) Ready(ctx context.Context, group accounts.RunnerGroup, runner ids.Runner) error {
-	return postgres.InTx(ctx, s.db, "runs.ready", func(tx postgres.Tx) error { return dispatch.Ready(ctx, tx, group, runner) })
+	return postgres.InTx(ctx, s.db, "runs.ready", func(tx postgres.Tx) error {
+		if err := postgres.ForgoFlush(ctx, tx); err != nil {
+			return err
+		}
+		return dispatch.Ready(ctx, tx, group, runner)
+	})
 }
 
 // Deregister removes a runner.
@@ -124,9 +138,13 @@ func lockAttempt(ctx context.Context, tx postgres.Tx, id ids.Attempt) (dispatch.
 	return a, r, err
 }
 
-// Heartbeat notes that an attempt's runner lives and tells whether it shall stop.
+// Heartbeat notes that an attempt's runner lives and tells whether it shall stop. One that
+// PostgreSQL forgets in a crash is followed by the next.
 func (s *Service) Heartbeat(ctx context.Context, actor authz.Actor) (stop bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.heartbeat", func(tx postgres.Tx) error {
+		if err := postgres.ForgoFlush(ctx, tx); err != nil {
+			return err
+		}
 		stop, err = dispatch.Heartbeat(ctx, tx, actor.Attempt)
 		return err
 	})

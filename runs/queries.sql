@@ -148,6 +148,9 @@ select {RunColumns}
   from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
  where r.id = @id;
 
+-- name: RunWorkspace
+select workspace_id from runs where id = @id;
+
 -- name: RunLock
 select id from runs where id = @id for update;
 
@@ -175,14 +178,17 @@ select {RunColumns}
  order by r.queue_seq;
 
 -- name: StepRun
-update runs
-   set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,
-       finished_at = case when @final::boolean then coalesce(finished_at, clock_timestamp()) end
- where id = @id and durable_status = @from_status;
-
--- name: HistoryInsert
-insert into run_history (run_id, position, from_status, to_status, reason, actor_kind, actor_id)
-select @run_id, count(*), @from_status, @to_status, @reason, @actor_kind, @actor_id from run_history where run_id = @run_id;
+-- One step and its history. No row: the run was not in from_status.
+with stepped as (
+    update runs
+       set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,
+           finished_at = case when @final::boolean then coalesce(finished_at, clock_timestamp()) end
+     where id = @id and durable_status = @from_status
+    returning id
+), history as (
+    insert into run_history (run_id, position, from_status, to_status, reason, actor_kind, actor_id)
+    select s.id, (select count(*) from run_history h where h.run_id = s.id), @from_status, @to_status, @reason, @actor_kind, @actor_id from stepped s)
+select from stepped;
 
 -- name: History
 select run_id, from_status, to_status, reason, actor_kind, actor_id, at from run_history where run_id = any (@run_ids::text[]) order by run_id, position;

@@ -212,18 +212,21 @@ func load(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, error) {
 // lock takes the workspace's fence row and the run's row, in this order, and reads
 // the run as it stands then.
 func lock(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, fence.Status, error) {
-	r, err := load(ctx, tx, id)
-	if err != nil {
-		return Run{}, fence.Status{}, err
+	workspace, err := postgres.Value[ids.Workspace](ctx, tx, Queries.Get("RunWorkspace"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Run{}, fence.Status{}, fault.Missing("run", string(id))
 	}
-	status, err := fence.Lock(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return Run{}, fence.Status{}, fmt.Errorf("find the run's workspace: %w", err)
+	}
+	status, err := fence.Lock(ctx, tx, workspace)
 	if err != nil {
 		return Run{}, fence.Status{}, err
 	}
 	if _, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunLock"), postgres.Args{"id": id}); err != nil {
 		return Run{}, fence.Status{}, fmt.Errorf("lock the run: %w", err)
 	}
-	r, err = load(ctx, tx, id)
+	r, err := load(ctx, tx, id)
 	return r, status, err
 }
 

@@ -37,18 +37,13 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("StepRun"), postgres.Args{
 		"id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "status_message": m.Message, "final": t.To.Final(),
+		"actor_kind": string(m.Actor.Kind), "actor_id": m.Actor.ID(),
 	})
 	if err != nil {
 		return fmt.Errorf("step %s to %s: %w", r.ID, t.To, err)
 	}
 	if n == 0 {
 		return invalidTransition(*r, m.To)
-	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("HistoryInsert"), postgres.Args{
-		"run_id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "actor_kind": string(m.Actor.Kind), "actor_id": m.Actor.ID(),
-	})
-	if err != nil {
-		return fmt.Errorf("write the history of %s: %w", r.ID, err)
 	}
 	if err := dispatch.NotifyLog(ctx, tx, r.ID); err != nil { // a log may have ended with this
 		return err
