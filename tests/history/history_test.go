@@ -22,7 +22,8 @@ import (
 const (
 	writers    = 50
 	workspaces = 10
-	length     = time.Minute // of the traffic; a fault every second or so
+	rounds     = 2               // how often each fault happens
+	atMost     = 5 * time.Minute // for all of them, on a busy machine
 )
 
 // TestStateHistory is the promise that matters most, under fire: 50 writers, a server that dies
@@ -49,7 +50,7 @@ func TestStateHistory(t *testing.T) {
 	})
 
 	c := newCrowd(t, s)
-	traffic, end := context.WithTimeout(t.Context(), length)
+	traffic, end := context.WithTimeout(t.Context(), atMost)
 	defer end()
 	var group sync.WaitGroup
 	for i := range writers {
@@ -57,13 +58,14 @@ func TestStateHistory(t *testing.T) {
 	}
 	faults := newFaults(s, order, failpoints(t))
 	faults.run(traffic)
+	end()
 	group.Wait()
 	require.Eventually(t, s.Ready, time.Minute, 100*time.Millisecond, "the stack comes back")
 
 	c.readAll()
 	done, refusals, lost := c.counts()
 	t.Logf("%d writes acknowledged, %d refused, %d unknown, %d reads; faults: %v", done, refusals, lost, c.reads(), faults.counts())
-	require.Greater(t, done, 100, "there was traffic")
+	require.Greater(t, done, 30, "there was traffic")
 	faults.mustHaveHappened(t)
 	c.mustBeWhole(t)
 	result, info := porcupine.CheckOperationsVerbose(model(), c.history(), 2*time.Minute)
@@ -121,15 +123,13 @@ type faults struct {
 
 func newFaults(s *stack.Stack, order string, places []string) *faults {
 	f := &faults{stack: s, order: order, places: places, happen: map[string]int{}}
-	for _, p := range places {
-		f.kinds = append(f.kinds, p, p)
-	}
+	f.kinds = append(f.kinds, places...)
 	f.kinds = append(f.kinds, "server", "server", "postgres", "s3", "s3 hangs")
 	return f
 }
 
 func (f *faults) run(ctx context.Context) {
-	for turn := 0; ctx.Err() == nil; turn++ {
+	for turn := 0; turn < rounds*len(f.kinds) && ctx.Err() == nil; turn++ {
 		if turn%len(f.kinds) == 0 {
 			rand.Shuffle(len(f.kinds), func(i, j int) { f.kinds[i], f.kinds[j] = f.kinds[j], f.kinds[i] })
 		}
@@ -175,7 +175,7 @@ func (f *faults) counts() map[string]int { return f.happen }
 func (f *faults) mustHaveHappened(t *testing.T) {
 	t.Helper()
 	for _, kind := range f.kinds {
-		require.Positive(t, f.happen[kind], "%s was never hit: let the traffic last longer", kind)
+		require.GreaterOrEqual(t, f.happen[kind], rounds, "%s did not happen as often as it should", kind)
 	}
 }
 
