@@ -23,11 +23,12 @@ const (
 	KindState            Kind = "state" // byte for byte what the client sent
 	KindStateJSON        Kind = "state-json"
 	KindLog              Kind = "log"
+	KindEmergencyState   Kind = "emergency-state" // an errored.tfstate, byte for byte
 )
 
 func (k Kind) known() bool {
 	switch k {
-	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog:
+	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog, KindEmergencyState:
 		return true
 	}
 	return false

@@ -48,10 +48,11 @@ select id, organization_id, workspace_id, kind, run_id, serial, lineage, epoch, 
  where id = @id and organization_id = @organization
 
 -- name: ObjectsForgotten
--- An upload that neither ended nor failed in time: its server went down.
+-- An upload that neither ended nor failed in time: its server went down. In a held workspace a recovery may still need it.
 update objects
    set status = 'discarded', discarded_at = clock_timestamp()
  where status = 'pending' and created_at < clock_timestamp() - make_interval(secs => @seconds::double precision)
+   and not exists (select from workspace_fences f where f.workspace_id = objects.workspace_id and f.recovery_held)
 
 -- name: ObjectsToRemove
 select id, organization_id, workspace_id, kind, key_version
@@ -63,3 +64,9 @@ select id, organization_id, workspace_id, kind, key_version
 -- name: ObjectRemoved
 update objects set removed_at = clock_timestamp()
  where id = @id and organization_id = @organization and status = 'discarded' and removed_at is null
+
+-- name: ObjectsUnconfirmed
+select id from objects
+ where organization_id = @organization and workspace_id = @workspace and kind = @kind and run_id = @run and serial = @serial and lineage = @lineage and epoch = @epoch
+   and status = 'pending'
+ order by created_at, id

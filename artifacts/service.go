@@ -162,7 +162,6 @@ func (s *Service) GiveUp(ctx context.Context, in Intent) {
 // bytes on must treat an error of Read as a failure of the whole.
 func (s *Service) Open(ctx context.Context, org ids.Organization, id ids.Object) (io.ReadCloser, Object, error) {
 	var row objectRow
-	var key organizationKey
 	err := postgres.InOneStatement(ctx, s.db, "artifacts.open", func(tx postgres.Tx) (err error) {
 		row, err = readStored(ctx, tx, org, id)
 		return err
@@ -170,29 +169,36 @@ func (s *Service) Open(ctx context.Context, org ids.Organization, id ids.Object)
 	if err != nil {
 		return nil, Object{}, err
 	}
-	err = postgres.InOneStatement(ctx, s.db, "artifacts.key", func(tx postgres.Tx) (err error) {
+	plain, err := s.openRow(ctx, row)
+	return plain, row.object(), err
+}
+
+func (s *Service) openRow(ctx context.Context, row objectRow) (io.ReadCloser, error) {
+	var key organizationKey
+	org, id := row.OrganizationID, row.ID
+	err := postgres.InOneStatement(ctx, s.db, "artifacts.key", func(tx postgres.Tx) (err error) {
 		key, err = s.keyOf(ctx, tx, org, row.KeyVersion) // mostly without a statement; a key never changes
 		return err
 	})
 	if err != nil {
-		return nil, Object{}, err
+		return nil, err
 	}
 	dek, err := unwrapDEK(key, org, row)
 	if err != nil {
-		return nil, Object{}, err
+		return nil, err
 	}
 	sealed, err := s.store.Get(ctx, row.spec().bodyKey(id))
 	if fault.Is(err, fault.NotFound) {
-		return nil, Object{}, fault.New(fault.Internal, "object_missing", "The %s %s is recorded, but its bytes are not in the object store. Restore them from a backup of the store.", row.Kind, id).Because(err)
+		return nil, fault.New(fault.Internal, "object_missing", "The %s %s is recorded, but its bytes are not in the object store. Restore them from a backup of the store.", row.Kind, id).Because(err)
 	}
 	if err != nil {
-		return nil, Object{}, err
+		return nil, err
 	}
 	plain, err := openVerified(sealed, dek, row.spec().context(id))
 	if err != nil {
-		return nil, Object{}, closing(sealed, err)
+		return nil, closing(sealed, err)
 	}
-	return plain, row.object(), nil
+	return plain, nil
 }
 
 // openVerified opens the stream and authenticates its first chunk, so that most

@@ -336,3 +336,17 @@ select {AttemptColumns}
 
 -- name: CountOfRun
 select count(*) from attempts where run_id = @run_id;
+
+-- name: EmergencyOpen
+select token_expires_at + make_interval(secs => @grace_seconds::double precision) > clock_timestamp() from attempts where id = @id;
+
+-- name: RevokeAuthority
+update attempts
+   set authority_revoked_at = coalesce(authority_revoked_at, clock_timestamp()),
+       outcome = case when status in ('pending', 'assigned', 'running') then 'recovered' else outcome end,
+       finished_at = case when status in ('pending', 'assigned', 'running') then clock_timestamp() else finished_at end,
+       status = case when status in ('pending', 'assigned', 'running') then 'lost' else status end
+ where run_id = @run_id;
+
+-- name: AuthorityActive
+select authority_revoked_at is null from attempts where id = @id;

@@ -49,3 +49,10 @@ returning epoch;
 
 -- name: LostBy
 select workspace_id from workspace_fences where holder_kind = 'recovery' and holder_id = @holder_id and recovery_held;
+
+-- name: Reserve
+-- The workspace stays held: nobody but the recovery may pass.
+update workspace_fences
+   set epoch = epoch + 1, holder_kind = 'recovery', holder_id = @holder_id, holder_name = @holder_name, reason = @reason, acquired_at = clock_timestamp()
+ where workspace_id = @workspace_id and epoch = @epoch and recovery_held
+returning epoch;

@@ -31,12 +31,14 @@ type (
 	Stage                string // stg-…; a step of a run, such as its approval
 	Receipt              string // rcpt-…; what a phase of a run came to
 	AuditEntry           string // ae-…
+	EmergencyState       string // es-…; state that tofu could not publish
+	Recovery             string // rcv-…; one recovery of a run
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -87,6 +89,10 @@ func spec[T Any]() (prefix, noun string) {
 		return "rcpt-", "receipt"
 	case AuditEntry:
 		return "ae-", "audit entry"
+	case EmergencyState:
+		return "es-", "emergency state"
+	case Recovery:
+		return "rcv-", "recovery"
 	}
 	return "", ""
 }

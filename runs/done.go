@@ -74,6 +74,7 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 	if err != nil {
 		return err
 	}
+	var late error
 	err = postgres.InTx(ctx, s.db, "runs.done", func(tx postgres.Tx) error {
 		a, r, err := lockAttempt(ctx, tx, attempt)
 		if err != nil {
@@ -81,6 +82,10 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 		}
 		if a.DoneDigest == digest {
 			return nil
+		}
+		if a.Status == dispatch.Lost {
+			late, err = keepLate(ctx, tx, a, d, digest)
+			return err
 		}
 		if a.Status != dispatch.Running {
 			return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended as %s, and its result does not change.", a.ID, a.Status)
@@ -102,6 +107,9 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 			return s.applyDone(ctx, tx, &r, a, d)
 		}
 	})
+	if err == nil {
+		err = late
+	}
 	return err
 }
 

@@ -29,6 +29,8 @@ type File struct {
 	// the file only.
 	OutputsLeftOut bool
 
+	serialAt, serialEnd int64 // where the serial stands, in bytes
+
 	seen      []string     // members of the file that were read
 	malformed *fault.Error // why the bytes are no state file
 }
@@ -109,7 +111,12 @@ func (f *File) member(s *scanner, key string) (err error) {
 	switch key {
 	case "serial":
 		f.HasSerial = true
+		if _, err := s.peek(); err != nil {
+			return err
+		}
+		f.serialAt = s.offset()
 		f.Serial, err = s.integer()
+		f.serialEnd = s.offset()
 	case "lineage":
 		f.HasLineage = true
 		if f.Lineage, err = s.text(); err == nil && !storableLineage(f.Lineage) {

@@ -142,5 +142,31 @@ select count(*) from state_versions
 -- name: Publications
 select count(*) from state_versions where run_id = @run_id and status = 'finalized';
 
+<<<<<<< HEAD
 -- name: AnnouncedByAttempt
 select count(*) from state_versions where run_id = @run_id and attempt_id = @attempt_id and status <> 'discarded';
+=======
+-- name: Chain
+-- Versions from one back to another, by what each was based on.
+with recursive chain as (
+    select v.id, v.base_version_id, 1 as place from state_versions v where v.id = @from and v.id <> @until::text
+    union all
+    select b.id, b.base_version_id, c.place + 1 from chain c join state_versions b on b.id = c.base_version_id
+     where b.id <> @until::text and c.place < @most::integer
+)
+select {VersionColumns}, false as must_be_encrypted, false as gone from chain c join state_versions v on v.id = c.id order by c.place;
+
+-- name: PendingUploads
+select {VersionColumns}, false as must_be_encrypted, false as gone,
+    least(v.raw_claimed_at, v.json_claimed_at) as claimed_at, v.expires_at, v.expires_at <= clock_timestamp() as expired
+  from state_versions v where v.run_id = @run_id and v.status = 'pending' order by v.created_at, v.id;
+
+-- name: DiscardUnclaimed
+-- A JSON form alone counts as a claim, too (G-23).
+update state_versions set status = 'discarded', discard_reason = 'upload_expired'
+ where run_id = @run_id and status = 'pending' and raw_claimed_at is null and json_claimed_at is null and expires_at <= clock_timestamp();
+
+-- name: DiscardClaimed
+update state_versions set status = 'discarded', discard_reason = 'superseded_by_recovery'
+ where id = @id and run_id = @run_id and status = 'pending' and least(raw_claimed_at, json_claimed_at) = @claimed_at;
+>>>>>>> b1acdc4 (What a recovery needs of states, objects, fences and attempts; reports that come too late are kept as evidence)

@@ -17,7 +17,8 @@ import (
 type scanner struct {
 	r         io.Reader
 	buf       []byte
-	pos, upto int // buf[pos:upto] was read and not yet taken
+	pos, upto int   // buf[pos:upto] was read and not yet taken
+	before    int64 // bytes of the text before buf
 
 	capture bool   // what is taken is kept, from buf[from:] on
 	from    int    // in buf
@@ -58,9 +59,13 @@ func (s *scanner) ahead() ([]byte, error) {
 
 func (s *scanner) take(n int) { s.pos += n }
 
+// offset is how many bytes of the text were taken.
+func (s *scanner) offset() int64 { return s.before + int64(s.pos) }
+
 // fill reads more once everything was taken.
 func (s *scanner) fill() error {
 	s.stash()
+	s.before += int64(s.upto)
 	s.from, s.pos, s.upto = 0, 0, 0
 	for range 100 { // a reader may give nothing now and then
 		n, err := s.r.Read(s.buf)

@@ -67,7 +67,7 @@ type Version struct {
 
 // actor is who began the upload, for the audit log: the PUT itself carries only a link.
 func (v Version) actor() authz.Actor {
-	if v.Attempt != "" {
+	if v.Attempt != "" && v.HolderKind != fence.Recovery {
 		return authz.Actor{Kind: authz.AttemptActor, Attempt: v.Attempt, Run: v.Run}
 	}
 	return authz.Actor{Kind: authz.UserActor, User: v.CreatedBy}
