@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 )
@@ -41,11 +42,12 @@ type Limits struct {
 	Runs       runs.Settings
 	StateBytes int64         // of one state
 	StepUp     time.Duration // how long a step-up serves
+	Recovery   recovery.Settings
 }
 
 // DefaultLimits are those of a server that is told nothing else.
 func DefaultLimits() Limits {
-	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow}
+	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow, Recovery: recovery.Defaults()}
 }
 
 // Host gives host and port of the public address.
@@ -121,6 +123,10 @@ func (r *reader) limits() Limits {
 	l.StepUp = r.duration("HOLDFAST_STEP_UP_WINDOW", l.StepUp)
 	if l.StepUp < accounts.MinStepUpWindow || l.StepUp > accounts.MaxStepUpWindow || l.StepUp%time.Second != 0 {
 		r.wrong("HOLDFAST_STEP_UP_WINDOW must be from 1m to 1h, in whole seconds")
+	}
+	l.Recovery.Lease = r.duration("HOLDFAST_RECOVERY_LEASE_TTL", l.Recovery.Lease)
+	if l.Recovery.Lease <= 0 {
+		r.wrong("HOLDFAST_RECOVERY_LEASE_TTL must be longer than nothing")
 	}
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
 	return l

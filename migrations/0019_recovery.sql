@@ -79,6 +79,7 @@ create table recovery_operations (
     emergency_id         text,
     emergency_sha256     text not null default '',
     emergency_size       bigint not null default 0,
+    emergency_count      integer not null default 0,
     writer_proven        boolean not null,
     overrides            jsonb not null default '[]',
     -- what becomes current; fixed from the start, whoever completes it

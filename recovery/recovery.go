@@ -2,11 +2,14 @@ package recovery
 
 import (
 	"context"
+	_ "embed"
 	"strings"
 	"time"
 
+	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
@@ -15,14 +18,44 @@ import (
 	"github.com/holdfast-run/holdfast/state"
 )
 
+//go:embed queries.sql
+var queriesSQL string
+
+// Queries are the package's statements; tests check them against the schema.
+var Queries = postgres.ParseQueries(queriesSQL)
+
+// Settings of the service; Defaults gives them.
+type Settings struct {
+	Lease      time.Duration // how long a prepared recovery is its principal's alone (RC-42)
+	StateLimit int64         // bytes of an emergency state
+	// StepUp answers nil for an actor that proved lately who it is (RC-12); else its
+	// answer is given to the client. Nil refuses everybody.
+	StepUp func(ctx context.Context, tx postgres.Tx, actor authz.Actor) error
+}
+
+// Defaults gives the settings a server starts with.
+func Defaults() Settings {
+	return Settings{Lease: 15 * time.Minute, StateLimit: state.DefaultUploadLimit}
+}
+
 // Service frees held workspaces.
 type Service struct {
-	db    *postgres.DB
-	state *state.Service
+	db       *postgres.DB
+	objects  *artifacts.Service
+	state    *state.Service
+	dispatch *dispatch.Service
+	settings Settings
 }
 
 // New makes the service.
-func New(db *postgres.DB, st *state.Service) *Service { return &Service{db: db, state: st} }
+func New(db *postgres.DB, objects *artifacts.Service, st *state.Service, d *dispatch.Service, settings Settings) *Service {
+	if settings.StepUp == nil {
+		settings.StepUp = func(context.Context, postgres.Tx, authz.Actor) error {
+			return fault.New(fault.Forbidden, "step_up_required", "A recovery needs a recent step-up, and this server has none.")
+		}
+	}
+	return &Service{db: db, objects: objects, state: st, dispatch: d, settings: settings}
+}
 
 // Report is what is known about a held run (RC-06).
 type Report struct {
@@ -123,6 +156,9 @@ func (s *Service) Release(ctx context.Context, actor authz.Actor, run ids.Run, r
 			return err
 		}
 		if err := runs.Recover(ctx, tx, actor, held, reason); err != nil {
+			return err
+		}
+		if err := s.breakPrepared(ctx, tx, run); err != nil {
 			return err
 		}
 		epoch, err := fence.Revoke(ctx, tx, status)

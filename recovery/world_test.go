@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,8 +50,12 @@ var (
 type world struct {
 	*testing.T
 	*recovery.Service
+	store                  *storetest.Memory
+	links                  *envelope.Links
+	stale                  atomic.Bool // nobody has stepped up lately
 	db                     *postgres.DB
 	spaces                 *workspaces.Service
+	who                    *accounts.Service
 	state                  *state.Service
 	disp                   *dispatch.Service
 	runs                   *runs.Service
@@ -70,9 +75,9 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	objects := artifacts.New(db, store, ring)
 	who := accounts.New(db, objects)
-	w := &world{T: t, db: db, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
+	w := &world{T: t, store: store, links: links, db: db, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
 	w.runs = runs.New(db, objects, w.spaces, w.state, w.disp, runs.Defaults())
-	w.Service = recovery.New(db, w.state)
+	w.Service = recovery.New(db, objects, w.state, w.disp, w.settings())
 
 	user := func(name string, org ids.Organization, role authz.Role) authz.Actor {
 		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
@@ -262,4 +267,90 @@ func (w *world) organization() ids.Organization {
 		return err
 	}))
 	return of
+}
+
+// settings are those of a server on which everybody has stepped up, unless w.stale is set.
+func (w *world) settings() recovery.Settings {
+	s := recovery.Defaults()
+	s.StepUp = func(context.Context, postgres.Tx, authz.Actor) error {
+		if w.stale.Load() {
+			return fault.New(fault.Forbidden, "step_up_required", "Step up.")
+		}
+		return nil
+	}
+	return s
+}
+
+// change does to the database what no operation does. Triggers do not hinder it.
+func (w *world) change(sql string, args postgres.Args) {
+	w.Helper()
+	require.NoError(w, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
+		if _, err := postgres.Exec(ctx, tx, "set local session_replication_role = replica", nil); err != nil {
+			return err
+		}
+		n, err := postgres.Exec(ctx, tx, sql, args)
+		require.Positive(w, n, "nothing was changed by %s", sql)
+		return err
+	}))
+}
+
+// verify is the ordinary request.
+func verify() recovery.Request {
+	return recovery.Request{Resolution: recovery.CurrentStateVerified, Reason: "compared with the console", ConfirmRevokeAuthority: true, ConfirmAdvanceFence: true}
+}
+
+// imports is the request that makes the emergency state current.
+func imports() recovery.Request {
+	r := verify()
+	r.Resolution = recovery.ImportEmergencyState
+	return r
+}
+
+func (w *world) evidence(run ids.Run) recovery.Evidence {
+	w.Helper()
+	e, err := w.Evidence(ctx, w.owner, run)
+	require.NoError(w, err)
+	return e
+}
+
+// operator makes another one with both rights.
+func (w *world) operator(name string) authz.Actor {
+	w.Helper()
+	org := w.get(values[ids.Run](w, "select id from runs order by created_at limit 1", nil)[0]).OrganizationID
+	u, err := w.who.CreateUser(ctx, system, accounts.NewUser{Username: name})
+	require.NoError(w, err)
+	require.NoError(w, w.who.AddMember(ctx, system, org, u.ID, authz.Owner))
+	return authz.Actor{Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{org: authz.Owner}}
+}
+
+// errored is what tofu writes when it cannot publish.
+func errored(serial int64, of string) string {
+	return fmt.Sprintf(`{"version":4,"terraform_version":"%s","serial":%d,"lineage":"%s","outputs":{},"resources":[{"mode":"managed","type":"t","name":"made","provider":"p","instances":[{}]}]}`, tofu, serial, of)
+}
+
+func (e *executor) handOver(text string) recovery.Emergency {
+	e.Helper()
+	kept, err := e.tryHandOver(text)
+	require.NoError(e, err)
+	return kept
+}
+
+func (e *executor) tryHandOver(text string) (recovery.Emergency, error) {
+	return e.TakeEmergency(ctx, e.session.Emergency.Token, e.ID, digestOf(text), strings.NewReader(text))
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func (e *executor) failed() {
+	e.Helper()
+	e.done(runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true, ErroredState: true, Message: "exit status 1"})
+}
+
+// lapse lets the lease of the prepared recovery run out.
+func (w *world) lapse(run ids.Run) {
+	w.Helper()
+	w.change("update recovery_operations set lease_expires_at = clock_timestamp() - interval '1 second' where run_id = @run and status = 'prepared'", postgres.Args{"run": run})
 }

@@ -33,6 +33,7 @@ func sessionAnswer(s runs.Session, err error) (any, error) {
 	return wire.Session{
 		BootstrapCapability: s.Bootstrap, BootstrapExpiresAt: s.BootstrapExpires,
 		Token: s.Token, Manifest: s.Manifest, ManifestDigest: s.ManifestDigest, ExpiresAt: s.ExpiresAt,
+		EmergencyCapability: s.Emergency.Token, EmergencyExpiresAt: s.Emergency.ExpiresAt,
 	}, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -31,6 +32,7 @@ type Deps struct {
 	Accounts *accounts.Service
 	Dispatch *dispatch.Service
 	Runs     *runs.Service
+	Recovery *recovery.Service
 	Wake     *postgres.Listener // on dispatch.Channel
 	Log      *slog.Logger
 	// Observe counts an answered call, for the metrics; nil counts nothing.
@@ -78,6 +80,7 @@ func New(deps Deps) http.Handler {
 	attempt(wire.PathApplyStart, http.MethodPost, s.applyStart)
 	attempt(wire.PathStateConfirmation, http.MethodPost, s.stateConfirmation)
 	r.Handle(wire.PathBootstrap, s.serve(wire.PathBootstrap, s.bootstrap)).Methods(http.MethodPost)
+	r.Handle(wire.PathEmergencyState, s.serve(wire.PathEmergencyState, s.emergencyState)).Methods(http.MethodPut)
 	r.Handle(wire.PathDone, s.serve(wire.PathDone, s.done)).Methods(http.MethodPost)
 	r.NotFoundHandler = s.serve("(no route)", func(c *call) (any, error) { return nil, fault.Missing("runner call", c.r.URL.Path) })
 	r.MethodNotAllowedHandler = r.NotFoundHandler

@@ -21,6 +21,8 @@ type Session struct {
 	ManifestDigest string
 	ExpiresAt      time.Time
 
+	Emergency dispatch.Emergency // of an apply
+
 	Bootstrap        string // in place of all others
 	BootstrapExpires time.Time
 }
@@ -122,7 +124,7 @@ func (s *Service) session(ctx context.Context, tx postgres.Tx, a dispatch.Attemp
 		session.Bootstrap, session.BootstrapExpires, err = s.dispatch.Bootstrap(ctx, tx, a)
 		return session, err
 	}
-	return Session{Token: s.dispatch.Token(a), Manifest: a.Manifest, ManifestDigest: a.ManifestDigest, ExpiresAt: *a.TokenExpiresAt}, nil
+	return Session{Token: s.dispatch.Token(a), Manifest: a.Manifest, ManifestDigest: a.ManifestDigest, ExpiresAt: *a.TokenExpiresAt, Emergency: s.dispatch.Emergency(a)}, nil
 }
 
 // mayExecute asks the allow-lists about a runner that wants work (AU-07).

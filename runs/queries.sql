@@ -377,7 +377,6 @@ select count(*) from run_receipts where run_id = @run_id;
 select id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(result_digest, '') as result_digest, completed_at
   from policy_checks where run_id = @run_id order by created_at desc limit 1;
 
-<<<<<<< HEAD
 -- name: PinRelease
 update runs set runner_version = @version, runner_digest = @digest where id = @id and durable_status = 'planning';
 
@@ -420,7 +419,7 @@ update database_identity d set system_identifier = p.system_identifier, timeline
 -- name: Admitted
 -- Runs that go on and might be applying without the database knowing.
 select id from runs where finished_at is null and admitted_at is not null and durable_status <> 'applying' and id > @after order by id limit @limit;
-=======
+
 -- name: LateReportInsert
 insert into late_reports (attempt_id, digest, outcome, exit_code, tofu_started, errored_state, message)
 select @attempt_id, @digest, @outcome, @exit_code, @tofu_started, @errored_state, @message
@@ -429,4 +428,3 @@ on conflict (attempt_id, digest) do nothing;
 
 -- name: LateReports
 select outcome, exit_code, tofu_started, errored_state, message, received_at from late_reports where attempt_id = @attempt_id order by received_at, digest;
->>>>>>> b1acdc4 (What a recovery needs of states, objects, fences and attempts; reports that come too late are kept as evidence)

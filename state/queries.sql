@@ -142,10 +142,9 @@ select count(*) from state_versions
 -- name: Publications
 select count(*) from state_versions where run_id = @run_id and status = 'finalized';
 
-<<<<<<< HEAD
 -- name: AnnouncedByAttempt
 select count(*) from state_versions where run_id = @run_id and attempt_id = @attempt_id and status <> 'discarded';
-=======
+
 -- name: Chain
 -- Versions from one back to another, by what each was based on.
 with recursive chain as (
@@ -169,4 +168,3 @@ update state_versions set status = 'discarded', discard_reason = 'upload_expired
 -- name: DiscardClaimed
 update state_versions set status = 'discarded', discard_reason = 'superseded_by_recovery'
  where id = @id and run_id = @run_id and status = 'pending' and least(raw_claimed_at, json_claimed_at) = @claimed_at;
->>>>>>> b1acdc4 (What a recovery needs of states, objects, fences and attempts; reports that come too late are kept as evidence)

@@ -46,9 +46,8 @@ func (c recoverCmd) Run(ctx context.Context) error {
 		return err
 	}
 	defer s.db.Close()
-	service := recovery.New(s.db, s.state)
 	if !c.Apply {
-		report, err := service.Inspect(ctx, id)
+		report, err := s.recovery.Inspect(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -57,7 +56,7 @@ func (c recoverCmd) Run(ctx context.Context) error {
 		fmt.Println("once the workspace is free), then repeat the command with --apply.")
 		return nil
 	}
-	report, err := service.Release(ctx, authz.System(), id, c.Reason)
+	report, err := s.recovery.Release(ctx, authz.System(), id, c.Reason)
 	if err != nil {
 		return err
 	}

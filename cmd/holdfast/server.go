@@ -44,6 +44,7 @@ type services struct {
 	dispatch   *dispatch.Service
 	runs       *runs.Service
 	gates      *gates.Service
+	recovery   *recovery.Service
 	links      *envelope.Links
 }
 
@@ -74,6 +75,8 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.dispatch = dispatch.New(db, s.objects, links)
 	limits.Runs.Build = build()
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
+	limits.Recovery.StateLimit = limits.StateBytes
+	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, limits.Recovery)
 	return s, nil
 }
 
@@ -156,12 +159,12 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	}
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: recovery.New(s.db, s.state),
+		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
 		Gates: s.gates, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
-		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Wake: wake, Observe: observe("runner"), Log: log,
+		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,

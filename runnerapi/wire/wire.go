@@ -25,6 +25,7 @@ const (
 	PathLogs              = "/runner/v1/attempts/{id}/logs"               // POST, attempt token: bytes at HeaderOffset → LogPosition
 	PathApplyStart        = "/runner/v1/attempts/{id}/apply-start"        // POST, attempt token: ApplyStart → ApplyStarted
 	PathStateConfirmation = "/runner/v1/attempts/{id}/state-confirmation" // POST, attempt token: StateConfirmation → StateConfirmed
+	PathEmergencyState    = "/runner/v1/attempts/{id}/emergency-state"    // PUT, emergency capability: an errored.tfstate → EmergencyKept
 	PathDone              = "/runner/v1/attempts/{id}/done"               // POST, attempt token: Done → 204
 )
 
@@ -138,6 +139,18 @@ type Session struct {
 	Manifest       []byte    `json:"manifest,omitempty"`
 	ManifestDigest string    `json:"manifest_digest,omitempty"`
 	ExpiresAt      time.Time `json:"expires_at,omitzero"` // end of all authority of this attempt
+
+	// Emergency, of an apply, is good for PathEmergencyState alone, and for an hour after
+	// all other authority: also for a runner that starts again and finds what it left.
+	EmergencyCapability string    `json:"emergency_capability,omitempty"`
+	EmergencyExpiresAt  time.Time `json:"emergency_expires_at,omitzero"`
+}
+
+// EmergencyKept answers a state that tofu could not publish: it is kept as evidence.
+type EmergencyKept struct {
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
 }
 
 // Manifest is everything an attempt does.
