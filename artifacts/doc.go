@@ -22,5 +22,5 @@
 // versions of the store.
 // Refuses: to reuse an object id; to remove bytes without a row; to open an object
 // that was discarded.
-// Tested by: service_test.go, sweep_test.go, values_test.go, witness_test.go, s3_test.go with storetest.
+// Tested by: service_test.go, sweep_test.go, unconfirmed_test.go, values_test.go, witness_test.go, s3_test.go with storetest.
 package artifacts

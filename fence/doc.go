@@ -12,5 +12,5 @@
 // never the passing of time.
 // Refuses: knowing what is written. It cannot stop a process from calling a cloud
 // provider; it stops its state from becoming current.
-// Tested by: fence_test.go, lost_test.go.
+// Tested by: fence_test.go, lost_test.go, reserve_test.go.
 package fence

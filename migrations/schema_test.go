@@ -55,6 +55,11 @@ insert into tag_bindings (id, organization_id, workspace_id, key) values ('tb-1'
 insert into sessions (hash, user_id) values (decode(repeat('cc', 32), 'hex'), 'user-1');
 insert into totp_factors (user_id, root_version, secret_sealed, confirmed_at) values ('user-1', 1, '', clock_timestamp());
 insert into login_codes (hash, session, client, redirect_uri, challenge, description) values (decode(repeat('dd', 32), 'hex'), decode(repeat('cc', 32), 'hex'), '', '', '', '');
+insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, obstacle, late)
+values ('es-a', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malformed', false);
+insert into late_reports (attempt_id, digest, outcome, exit_code, tofu_started, errored_state, message) values ('att-a0', 'd', 'errored', 1, true, false, '');
+insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
+values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '');
 `
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
@@ -220,6 +225,23 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "log_chunks_stream", "insert into log_chunks (attempt_id, stream, start_at, size, sha256, sealed) values ('att-a', 'noise', 0, 1, '', '')"},
 	{"23503", "attempt_artifacts_organization_id_attempt_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-b', 'plan', 'obj-b', '')"},
 	{"23503", "attempt_artifacts_organization_id_object_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-a', 'plan', 'obj-b', '')"},
+
+	// recovery
+	{"23505", "emergency_states_once", "insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, obstacle, late) values ('es-2', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malformed', false)"},
+	{"23514", "emergency_states_importable_whole", "insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, late) values ('es-2', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 't', false)"},
+	{"23503", "emergency_states_organization_id_object_id_fkey", "insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, obstacle, late) values ('es-2', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-b', 1, 't', 'malformed', false)"},
+	{"23514", "evidence_is_append_only", "update emergency_states set obstacle = 'client_encrypted'"},
+	{"23514", "evidence_is_append_only", "delete from emergency_states"},
+	{"23514", "evidence_is_append_only", "update late_reports set outcome = 'finished'"},
+	{"23514", "evidence_is_append_only", "truncate late_reports"},
+	{"23514", "recovery_operations_status", "update recovery_operations set status = 'lost'"},
+	{"23514", "recovery_operations_resolution", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\", \"run_id\": \"run-a2\", \"resolution\": \"merge\"}')).* from recovery_operations o"},
+	{"23514", "recovery_operations_committed_whole", "update recovery_operations set status = 'committed'"},
+	{"23514", "recovery_operations_import_has_emergency", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\", \"run_id\": \"run-a2\", \"resolution\": \"import_emergency_state\"}')).* from recovery_operations o"},
+	{"23505", "recovery_operations_one_open", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\"}')).* from recovery_operations o"},
+	{"23514", "recovery_keeps_its_target", "update recovery_operations set target_sha256 = 'other'"},
+	{"23514", "recovery_keeps_its_target", "update recovery_operations set owner_epoch = 0"},
+	{"23514", "recovery_keeps_its_target", "delete from recovery_operations"},
 }
 
 // receipt is a statement that writes another receipt, with one column of its own.

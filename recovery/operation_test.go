@@ -283,7 +283,9 @@ func TestACommitThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 	_, err := w.Recover(ctx, w.owner, run, verify())
 	_, constraint := postgres.Violation(err)
 	assert.Equal(t, "full_disk", constraint)
-	assert.Equal(t, before, w.fence())
+	after := w.fence()
+	assert.Equal(t, []any{before.Epoch, before.Holder, true}, []any{after.Epoch, after.Holder, after.RecoveryHeld})
+	assert.Equal(t, []string{"prepared"}, values[string](w, "select status from recovery_operations", nil))
 	assert.Nil(t, w.get(run).RecoveredAt)
 }
 

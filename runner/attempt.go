@@ -157,6 +157,9 @@ func (a *attempt) takeOver(groupToken string, release wire.Release, work wire.As
 	if err := json.Unmarshal(a.session.Manifest, &a.manifest); err != nil {
 		return 0, fmt.Errorf("read the manifest: %w", err)
 	}
+	if err := a.noteEmergency(); err != nil {
+		return 0, err
+	}
 	a.log, err = openLogs(a.sandbox, a.manifest, a.binary.events)
 	if err != nil {
 		return 0, err

@@ -16,7 +16,8 @@
 //     are answered (relay.go): tofu asks for some things once only, and a server that is away at
 //     that moment must not fail the run (TestTheServerIsAwayWhenTofuStarts).
 //   - An attempt gets nothing of another one, and leaves nothing behind except a state that
-//     tofu could not publish, kept in errored/ (TestErroredStateIsKept, TestLeftovers, TestSeveralErroredStates).
+//     tofu could not publish, kept in errored/ and handed over to the server, if need be by the
+//     next runner there (TestErroredStateIsKept, TestAKeptStateIsHandedOverLater, TestLeftovers, TestSeveralErroredStates).
 //   - The configuration is unpacked inside its folder or not at all (unpack_test.go).
 //   - Tokens and variable values are in no log line, message or process argument; nor does
 //     tofu's own message show a value that it cannot take (TestValuesAreNotInTheLogs).

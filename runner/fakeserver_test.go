@@ -32,6 +32,7 @@ const (
 	attemptToken = "attempt-secret-0815"
 
 	bootstrapCapability = "bootstrap-secret-4242"
+	emergencyCapability = "emergency-secret-1001"
 )
 
 // fakeServer speaks the runner protocol and the part of the TFE API that tofu needs
@@ -46,20 +47,22 @@ type fakeServer struct {
 	inputs    map[string][]byte
 	artifacts map[string][]byte
 	log       []byte
-	events    []byte // the log of StreamJSON
-	jsonLog   bool   // accept said that there would be one
-	logPosts  int
-	calls     []string // method and path, in order, without status polls
-	sandbox   string
-	accepted  wire.Accept
-	polled    wire.Poll
-	old       bool // it knows no bootstrap
-	offered   bool
-	owner     string // the organization of the run
-	stop      bool
-	done      *wire.Done
-	ended     chan struct{} // closed when the attempt is done
-	logged    chan struct{} // has an element when the log grew
+	events    []byte   // the log of StreamJSON
+	emergency []string // states that tofu could not publish
+
+	jsonLog  bool // accept said that there would be one
+	logPosts int
+	calls    []string // method and path, in order, without status polls
+	sandbox  string
+	accepted wire.Accept
+	polled   wire.Poll
+	old      bool // it knows no bootstrap
+	offered  bool
+	owner    string // the organization of the run
+	stop     bool
+	done     *wire.Done
+	ended    chan struct{} // closed when the attempt is done
+	logged   chan struct{} // has an element when the log grew
 
 	state    []byte // current state, nil for none
 	serial   int64
@@ -132,8 +135,11 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 	if verb == "poll" || verb == "ready" || verb == "accept" || r.Method == http.MethodDelete {
 		want = groupToken
 	}
-	if verb == "bootstrap" {
+	switch verb {
+	case "bootstrap":
 		want = bootstrapCapability
+	case "emergency-state":
+		want = emergencyCapability
 	}
 	if token != want {
 		problem(w, 401, "unauthenticated", "no valid token")
@@ -145,6 +151,14 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 		f.calls = append(f.calls, r.Method+" "+path)
 	}
 	switch {
+	case verb == "emergency-state":
+		sum := sha256.Sum256(body)
+		if digest := hex.EncodeToString(sum[:]); digest != r.Header.Get(wire.HeaderSHA256) {
+			problem(w, 422, "digest_mismatch", digest)
+			return
+		}
+		f.emergency = append(f.emergency, string(body))
+		answer(w, 200, wire.EmergencyKept{ID: "es-1", Size: int64(len(body))})
 	case part[0] == "attempts" && part[1] != f.manifest.AttemptID: // repeats of an attempt that is done
 		w.WriteHeader(204)
 	case verb == "poll":
@@ -306,7 +320,8 @@ func (f *fakeServer) tfeCall(w http.ResponseWriter, r *http.Request, token strin
 
 func (f *fakeServer) answerSession(w http.ResponseWriter) {
 	text, _ := json.Marshal(f.manifest)
-	answer(w, 200, wire.Session{Token: attemptToken, Manifest: text, ManifestDigest: "digest-of-the-server", ExpiresAt: time.Now().Add(time.Hour)})
+	answer(w, 200, wire.Session{Token: attemptToken, Manifest: text, ManifestDigest: "digest-of-the-server", ExpiresAt: time.Now().Add(time.Hour),
+		EmergencyCapability: emergencyCapability, EmergencyExpiresAt: time.Now().Add(2 * time.Hour)})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

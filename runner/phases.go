@@ -171,6 +171,12 @@ func (a *attempt) keepErroredState() bool {
 		return true
 	}
 	a.log.Printf("\nThe state that could not be published is kept on the runner, in %s. An operator of the runner finds it there.", place)
+	moveEmergency(a.sandbox, place)
+	ctx, cancel := context.WithTimeout(context.Background(), emergencyPatience) // its capability outlives the session
+	defer cancel()
+	if a.server.handOverEmergency(ctx, place) {
+		a.log.Printf("The server has it, too, for the recovery of the run.")
+	}
 	return true
 }
 

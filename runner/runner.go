@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -78,6 +77,9 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer r.dir.release()
 	slog.Info("runner started", "name", cfg.Name, "server", cfg.Address, "tofu", r.tofu.version)
+	beside, rest := context.WithCancel(ctx)
+	defer rest()
+	go r.handOverKept(beside)
 	for ctx.Err() == nil && !r.drained {
 		work, err := r.poll(ctx)
 		if err != nil {
@@ -295,7 +297,11 @@ func (f folder) clear() error {
 		dir := filepath.Join(f.attempts(), entry.Name())
 		kept := true
 		for _, state := range erroredStates(filepath.Join(dir, "config")) {
-			_, err := f.keep(state, entry.Name())
+			own := besideOverride(state)
+			place, err := f.keep(state, entry.Name())
+			if err == nil && own {
+				moveEmergency(sandbox{path: dir}, place)
+			}
 			kept = err == nil && kept
 		}
 		if !kept {
@@ -318,8 +324,7 @@ func erroredStates(config string) []string {
 		if err != nil || !d.Type().IsRegular() || d.Name() != erroredState {
 			return nil
 		}
-		beside, _ := os.ReadDir(filepath.Dir(path))
-		if slices.ContainsFunc(beside, func(file os.DirEntry) bool { return strings.HasSuffix(file.Name(), overrideName) }) {
+		if besideOverride(path) {
 			first = append(first, path)
 		} else {
 			others = append(others, path)

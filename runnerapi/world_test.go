@@ -33,6 +33,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -125,7 +126,7 @@ func newWorld(t *testing.T) *world {
 	require.Eventually(t, func() bool {
 		return value[bool](w, "select exists (select from pg_stat_activity where datname = current_database() and query = 'listen '||@channel::text and state = 'idle')", postgres.Args{"channel": dispatch.Channel})
 	}, 10*time.Second, 5*time.Millisecond, "the LISTEN connection stands")
-	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Recovery: recovery.New(db, objects, w.state, w.disp, recovery.Defaults()), Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer func() { w.settled <- struct{}{} }()
 		handler.ServeHTTP(rw, r)
@@ -136,6 +137,7 @@ func newWorld(t *testing.T) *world {
 		stop()
 		assert.NotContains(t, w.log.String(), secret)
 		assert.NotContains(t, w.log.String(), "hfa_", "a credential in the log")
+		assert.NotContains(t, w.log.String(), "hfe_", "a credential in the log")
 		assert.NotContains(t, w.log.String(), w.group, "a credential in the log")
 	})
 	w.url = server.URL
