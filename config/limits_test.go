@@ -30,6 +30,7 @@ func TestLimitsOfRuns(t *testing.T) {
 		"HOLDFAST_RUN_TTL":            {"1h", func() { want.Runs.RunTTL = time.Hour }},
 		"HOLDFAST_INTERRUPT_GRACE":    {"1m", func() { want.Runs.InterruptGrace = time.Minute }},
 		"HOLDFAST_FORCE_CANCEL_GRACE": {"9m", func() { want.Runs.ForceCancelGrace = 9 * time.Minute }},
+		"HOLDFAST_RECOVERY_LEASE_TTL": {"20m", func() { want.Recovery.Lease = 20 * time.Minute }},
 		"HOLDFAST_LOG_LIMIT":          {"1000", func() { want.Runs.LogLimit = 1000 }},
 		"HOLDFAST_STATE_LIMIT":        {"3000", func() { want.StateBytes = 3000 }},
 		"HOLDFAST_STEP_UP_WINDOW":     {"5m", func() { want.StepUp = 5 * time.Minute }},
@@ -46,14 +47,15 @@ func TestLimitsOfRuns(t *testing.T) {
 
 func TestLimitsThatWouldBreakAPromise(t *testing.T) {
 	for name, wrong := range map[string]struct{ value, says string }{
-		"HOLDFAST_RUN_TTL":         {"4h", "shorter than the authority"}, // RP-18
-		"HOLDFAST_INTERRUPT_GRACE": {"10m", "shorter than the authority"},
-		"HOLDFAST_PLAN_LIVENESS":   {"9s", "two heartbeats"},
-		"HOLDFAST_APPLY_LIVENESS":  {"30s", "not shorter"},
-		"HOLDFAST_HEARTBEAT":       {"0s", "longer than nothing"},
-		"HOLDFAST_APPROVAL_TTL":    {"soon", "HOLDFAST_APPROVAL_TTL must be a duration"},
-		"HOLDFAST_LOG_LIMIT":       {"10MB", "HOLDFAST_LOG_LIMIT must be a number of bytes"},
-		"HOLDFAST_SHUTDOWN_DELAY":  {"-1s", "HOLDFAST_SHUTDOWN_DELAY must be a duration"},
+		"HOLDFAST_RUN_TTL":            {"4h", "shorter than the authority"}, // RP-18
+		"HOLDFAST_INTERRUPT_GRACE":    {"10m", "shorter than the authority"},
+		"HOLDFAST_PLAN_LIVENESS":      {"9s", "two heartbeats"},
+		"HOLDFAST_APPLY_LIVENESS":     {"30s", "not shorter"},
+		"HOLDFAST_HEARTBEAT":          {"0s", "longer than nothing"},
+		"HOLDFAST_RECOVERY_LEASE_TTL": {"0s", "HOLDFAST_RECOVERY_LEASE_TTL must be longer than nothing"},
+		"HOLDFAST_APPROVAL_TTL":       {"soon", "HOLDFAST_APPROVAL_TTL must be a duration"},
+		"HOLDFAST_LOG_LIMIT":          {"10MB", "HOLDFAST_LOG_LIMIT must be a number of bytes"},
+		"HOLDFAST_SHUTDOWN_DELAY":     {"-1s", "HOLDFAST_SHUTDOWN_DELAY must be a duration"},
 	} {
 		environment(t, with(name, wrong.value))
 		_, err := config.LoadServer()

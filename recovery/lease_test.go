@@ -137,3 +137,26 @@ func TestTheHistoryOfTakeoversIsBounded(t *testing.T) {
 	assert.Equal(t, []int{20, 24}, []int{len(got.Takeovers), got.OwnerEpoch})
 	assert.Len(t, values[string](w, "select id from audit_entries where action = 'run.recovery_takeover'", nil), 23)
 }
+
+// Whoever was taken over from while its request was under way commits nothing (RC-49).
+func TestAnOldPrincipalIsFencedWhileItCommits(t *testing.T) {
+	w := newWorld(t)
+	run, _, op, in := w.prepared()
+	second := w.operator("cy")
+	took := false
+	between := func(string) { // the owner has found its recovery in order, and reads the target
+		w.lapse(run)
+		theirs := in
+		theirs.TakeOver, theirs.PrepareOnly = true, true
+		taken, err := w.Recover(ctx, second, run, theirs)
+		require.NoError(t, err)
+		took = taken.PrincipalID == second.User
+	}
+	w.watched.before.Store(&between)
+	_, err := w.Recover(ctx, w.owner, run, in)
+	wantCode(t, err, fault.Conflict, "recovery_fenced")
+	assert.True(t, took)
+	assert.True(t, w.fence().RecoveryHeld)
+	got := w.evidence(run).Operation
+	assert.Equal(t, []any{op.ID, recovery.Prepared, second.User}, []any{got.ID, got.Status, got.PrincipalID})
+}

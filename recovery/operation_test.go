@@ -238,6 +238,14 @@ func TestADamagedTargetFailsClosed(t *testing.T) {
 		assert.True(t, w.fence().RecoveryHeld)
 	}
 	w.store.Replace(key, whole)
+	recorded := op.TargetSHA256 // a whole object, but not the one that was recorded
+	record := func(digest string) {
+		w.change("update recovery_operations set target_sha256 = @d where id = @id", postgres.Args{"d": digest, "id": op.ID})
+	}
+	record(digestOf("another"))
+	_, err = w.Recover(ctx, w.owner, run, imports())
+	wantCode(t, err, fault.Conflict, "recovery_target_corrupt")
+	record(recorded)
 	after, err := w.Recover(ctx, w.owner, run, imports())
 	require.NoError(t, err)
 	assert.Equal(t, []any{op.TargetVersionID, op.TargetObjectID}, []any{after.TargetVersionID, after.TargetObjectID})

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type world struct {
 	*testing.T
 	*recovery.Service
 	store                  *storetest.Memory
+	watched                *watchedStore
 	links                  *envelope.Links
 	stale                  atomic.Bool // nobody has stepped up lately
 	db                     *postgres.DB
@@ -73,9 +75,10 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	links, err := envelope.NewLinks(ctx, ring)
 	require.NoError(t, err)
-	objects := artifacts.New(db, store, ring)
+	watched := &watchedStore{Memory: store}
+	objects := artifacts.New(db, watched, ring)
 	who := accounts.New(db, objects)
-	w := &world{T: t, store: store, links: links, db: db, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
+	w := &world{T: t, store: store, watched: watched, links: links, db: db, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
 	w.runs = runs.New(db, objects, w.spaces, w.state, w.disp, runs.Defaults())
 	w.Service = recovery.New(db, objects, w.state, w.disp, w.settings())
 
@@ -353,4 +356,17 @@ func (e *executor) failed() {
 func (w *world) lapse(run ids.Run) {
 	w.Helper()
 	w.change("update recovery_operations set lease_expires_at = clock_timestamp() - interval '1 second' where run_id = @run and status = 'prepared'", postgres.Args{"run": run})
+}
+
+// watchedStore lets a test do something while the service reads an object.
+type watchedStore struct {
+	*storetest.Memory
+	before atomic.Pointer[func(key string)]
+}
+
+func (s *watchedStore) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	if before := s.before.Swap(nil); before != nil {
+		(*before)(key)
+	}
+	return s.Memory.Get(ctx, key)
 }

@@ -118,6 +118,8 @@ func TestAnImportOnTheWire(t *testing.T) {
 	shown := w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes
 	assert.Equal(t, prepared.Attributes["lease-expires-at"], shown["lease-expires-at"])
 	assert.InDelta(t, 900.0, shown["lease-remaining-seconds"], 10)
+	review := w.show(w.ann, "runs/"+run.ID+"/review").Attributes["recovery"].(map[string]any)
+	assert.Equal(t, []any{prepared.Attributes["lease-expires-at"], digest}, []any{review["lease-expires-at"], review["emergency-state"].(map[string]any)["digest"]})
 	op := w.recover(w.ann, run.ID, imported, 200, "")
 	assert.Equal(t, prepared.ID, op.ID)
 	current, err := w.client.StateVersions.ReadCurrent(t.Context(), ws.ID)
@@ -139,6 +141,7 @@ func TestAClaimedUploadOnTheWire(t *testing.T) {
 	w.recover(w.ann, run.ID, ordinary, 409, "claimed_upload_unresolved")
 	claimed := w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes["claimed-upload"].(map[string]any)
 	assert.Equal(t, v.ID, claimed["id"])
+	assert.Equal(t, claimed, w.show(w.ann, "runs/"+run.ID+"/review").Attributes["recovery"].(map[string]any)["claimed-upload"], "the review exposes it, too")
 	at, err := time.Parse(time.RFC3339Nano, claimed["claimed-at"].(string))
 	require.NoError(t, err)
 

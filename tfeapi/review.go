@@ -112,6 +112,11 @@ type recoverySummary struct {
 	CurrentState  *stateSummary `json:"current-state"`
 	Publications  *int          `json:"publications"`
 	OpenUploads   *int          `json:"open-uploads"`
+
+	ClaimedUpload         *uploadEvidence    `json:"claimed-upload"`
+	EmergencyState        *emergencyEvidence `json:"emergency-state"`
+	LeaseExpiresAt        *string            `json:"lease-expires-at"` // of a recovery that is prepared
+	LeaseRemainingSeconds *int               `json:"lease-remaining-seconds"`
 }
 
 type historyEntry struct {
@@ -246,7 +251,17 @@ func (s *server) recoverySummary(r *request, run runs.Run) (*recoverySummary, er
 	if err != nil {
 		return nil, err
 	}
-	return heldSummary(report), nil
+	held := heldSummary(report)
+	e, err := s.Recovery.Evidence(r.ctx, r.actor, run.ID)
+	switch {
+	case fault.HasCode(err, "not_held"), fault.HasCode(err, "authority_lost"): // what the report says is all
+		return held, nil
+	case err != nil:
+		return nil, err
+	}
+	v := newRecoveryView(e)
+	held.ClaimedUpload, held.EmergencyState, held.LeaseExpiresAt, held.LeaseRemainingSeconds = v.ClaimedUpload, v.EmergencyState, v.LeaseExpiresAt, v.LeaseRemainingSeconds
+	return held, nil
 }
 
 func heldSummary(report recovery.Report) *recoverySummary {
