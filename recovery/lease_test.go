@@ -104,7 +104,9 @@ func TestTakingOver(t *testing.T) {
 	taken, err := w.Recover(ctx, second, run, only)
 	require.NoError(t, err)
 	assert.Equal(t, []any{op.ID, op.TargetVersionID, op.TargetObjectID, second.User, 2}, []any{taken.ID, taken.TargetVersionID, taken.TargetObjectID, taken.PrincipalID, taken.OwnerEpoch})
-	assert.Len(t, taken.Takeovers, 1)
+	require.Len(t, taken.Takeovers, 1)
+	assert.Equal(t, []ids.User{w.owner.User, second.User}, []ids.User{taken.Takeovers[0].From, taken.Takeovers[0].To})
+	assert.WithinDuration(t, taken.LeaseExpiresAt.Add(-15*time.Minute), taken.Takeovers[0].At, 5*time.Second)
 	assert.Equal(t, []string{string(second.User) + " the first one left"}, values[string](w, "select actor_id || ' ' || reason from audit_entries where action = 'run.recovery_takeover'", nil))
 
 	_, err = w.Recover(ctx, w.owner, run, in)

@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -207,7 +206,8 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, actor authz.Acto
 		return op, false, fenced(op)
 	case op.LeaseLive:
 		return op, false, fault.New(fault.Conflict, "recovery_lease_held", "%s has prepared the recovery %s. Its lease expires at %s, in %d seconds; then it can be taken over.",
-			op.PrincipalID, op.ID, op.LeaseExpiresAt.UTC().Format(time.RFC3339), op.LeaseRemainingSeconds)
+			op.PrincipalID, op.ID, op.LeaseExpiresAt.UTC().Format(time.RFC3339), op.LeaseRemainingSeconds).
+			With("lease-expires-at", op.LeaseExpiresAt.UTC().Format(time.RFC3339Nano)).With("lease-remaining-seconds", op.LeaseRemainingSeconds)
 	case !in.TakeOver:
 		return op, false, fault.New(fault.Conflict, "takeover_confirmation_required", "%s has prepared the recovery %s and did not complete it; the lease expired at %s. Confirm with takeover: true that you take it over, and send the same resolution and all of the evidence.",
 			op.PrincipalID, op.ID, op.LeaseExpiresAt.UTC().Format(time.RFC3339))
@@ -218,14 +218,8 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, actor authz.Acto
 	if err := op.sameEvidence(in); err != nil {
 		return op, false, err
 	}
-	history := append(op.Takeovers, TakeOver{From: op.PrincipalID, To: actor.User, At: op.LeaseExpiresAt})
-	history = history[max(0, len(history)-mostTakeOvers):]
-	encoded, err := json.Marshal(history)
-	if err != nil {
-		return op, false, err
-	}
 	taken, err := postgres.One[Operation](ctx, tx, Queries.Get("TakeOver"), postgres.Args{
-		"id": op.ID, "owner_epoch": op.OwnerEpoch, "principal_id": actor.User, "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "takeovers": string(encoded),
+		"id": op.ID, "owner_epoch": op.OwnerEpoch, "principal_id": actor.User, "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "most": mostTakeOvers,
 	})
 	if err != nil {
 		return op, false, err

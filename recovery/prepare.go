@@ -135,7 +135,7 @@ func judgeUploads(e Evidence, overrides []Override) error {
 	for _, u := range e.Uploads {
 		if _, isOpen := open[u.ID]; isOpen {
 			return fault.New(fault.Conflict, "claimed_upload_unresolved", "The upload %s began at %s and its bytes are not in the object store. Bring them back, or give it up with claimed-upload-override (both values) and acknowledge-state-loss.",
-				u.ID, u.ClaimedAt.UTC().Format(time.RFC3339Nano))
+				u.ID, u.ClaimedAt.UTC().Format(time.RFC3339Nano)).With("state-upload-id", u.ID).With("claimed-at", u.ClaimedAt.UTC().Format(time.RFC3339Nano))
 		}
 		if u.ClaimedAt == nil {
 			return fault.New(fault.Conflict, "upload_not_expired", "The upload %s was announced and may still begin until %s. Repeat the request then.", u.ID, u.ExpiresAt.UTC().Format(time.RFC3339))

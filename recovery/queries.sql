@@ -51,7 +51,9 @@ returning {OperationColumns};
 -- name: TakeOver
 update recovery_operations o
    set principal_id = @principal_id, owner_epoch = owner_epoch + 1, lease_expires_at = clock_timestamp() + make_interval(secs => @lease_seconds::double precision),
-       request_digest = @request_digest, reason = @reason, takeovers = @takeovers::jsonb
+       request_digest = @request_digest, reason = @reason,
+       takeovers = case when jsonb_array_length(takeovers) >= @most::integer then takeovers - 0 else takeovers end
+           || jsonb_build_object('from', principal_id, 'to', @principal_id::text, 'at', clock_timestamp())
  where id = @id and status = 'prepared' and owner_epoch = @owner_epoch and lease_expires_at <= clock_timestamp()
 returning {OperationColumns};
 

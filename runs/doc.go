@@ -1,6 +1,6 @@
 // Package runs drives a run from its creation to an honest end.
 //
-// Owns: tables runs, run_transitions, run_history, run_stages, run_receipts,
+// Owns: tables runs, run_transitions, run_history, run_stages, run_receipts, late_reports,
 // configuration_versions and policy_checks, and every operation that may free a workspace. Words: run (one
 // request to plan, and perhaps apply, a configuration), durable status (the truth;
 // wire statuses are a projection in tfeapi), step (one transition, with history and

@@ -18,5 +18,5 @@
 // leaves one that can be repeated (crash_test.go).
 // Refuses: re-encoding a state; knowing what a resource is.
 // Tested by: state_test.go, encrypted_test.go, fence_test.go, race_test.go, crash_test.go,
-// file_test.go, s3_test.go.
+// file_test.go, s3_test.go, successor_test.go; what a recovery needs of it in package recovery.
 package state

@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 
 	serving := engine("aaa")
 	recovered := recovery.Defaults()
-	recovered.StepUp = func(context.Context, postgres.Tx, authz.Actor) error { return nil }
+	recovered.StepUp = who.RequireStepUp
 	server := httptest.NewUnstartedServer(nil)
 	w := &world{T: t, db: db, engine: engine, store: store, url: "http://" + server.Listener.Addr().String()}
 	w.deps = Deps{

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/recovery"
@@ -127,6 +128,8 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"configuration-version":  {one: newConfigurationView(runs.Configuration{ID: "cv-1111111111111111", WorkspaceID: goldWS, Status: "errored", Error: "e", CreatedAt: at})},
 		"run":                    {one: newRunView(ann, run, given), included: []view{s.newPlanView(ann, run), s.newApplyView(ann, run)}},
 		"run-review":             {one: newReviewView(ann, review, held)},
+		"run-recovery":           {one: newRecoveryView(goldenEvidence(at))},
+		"recovery-operation":     {one: newRecoveryOperationView(*goldenEvidence(at).Operation)},
 		"run-stages":             {many: []view{newStageView(stage), newStageView(waiting)}, page: paging{1, 20}.of(2)},
 		"run-attempts":           {many: []view{newAttemptView(attempt)}, page: paging{1, 20}.of(1)},
 		"run-receipts":           {many: []view{newReceiptView(receipt, nil)}, page: paging{1, 20}.of(1)},
@@ -134,5 +137,27 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"organization-capacity":  {one: &capacityView{Organization: "acme", Pending: 1, Running: 2}},
 		"entitlement-set":        {one: &entitlementsView{ID: "acme", Operations: true, StateStorage: true}},
 		"empty-page-beyond-last": {page: paging{999, 20}.of(41)},
+	}
+}
+
+func goldenEvidence(at time.Time) recovery.Evidence {
+	serial, next, later := int64(6), int64(5), at.Add(time.Minute)
+	before := state.Version{ID: "sv-1111111111111111", Serial: 4, Lineage: "l-1", SHA256: "ab", Size: 3, ResourceCount: 2, HolderKind: "run", HolderID: "run-2222222222222222", Epoch: 6, CreatedAt: at, FinalizedAt: &at}
+	return recovery.Evidence{
+		Run:  runs.Run{ID: goldRun, WorkspaceID: goldWS, DurableStatus: runs.NeedsRecovery, DurableReason: "outcome_unknown", StatusMessage: "m", FinishedAt: &at, PredecessorVersionID: before.ID},
+		Held: true, Epoch: 7, Before: &before, Current: &before,
+		Uploads: []state.PendingUpload{{Version: state.Version{ID: "sv-2222222222222222", DeclaredSerial: 5}, ClaimedAt: &at, ExpiresAt: later}},
+		Emergency: []recovery.Emergency{{
+			ID: "es-1111111111111111", AttemptID: "att-1111111111111111", Size: 9, SHA256: "cd", Serial: &serial, Lineage: "l-1", ResourceCount: 3,
+			NormalizedSerial: &next, NormalizedSize: 9, NormalizedSHA256: "ef", ReceivedAt: at,
+		}},
+		Writer: recovery.Writer{How: "not-proven", SessionEndsAt: &later, EmergencyEndsAt: &later}, LogTail: "Error\n",
+		ImportRefused: fault.New(fault.Conflict, "authority_not_active", "d"),
+		Operation: &recovery.Operation{
+			ID: "rcv-1111111111111111", RunID: goldRun, WorkspaceID: goldWS, Status: recovery.Committed, Resolution: recovery.CurrentStateVerified, PrincipalID: goldAnn, Reason: "r",
+			FromStatus: runs.ApplyFailed, CurrentVersionID: before.ID, CurrentSHA256: "ab", Overrides: []recovery.Override{{Upload: "sv-2222222222222222", ClaimedAt: at}},
+			TargetVersionID: before.ID, TargetSHA256: "ab", LeaseExpiresAt: later, Takeovers: []recovery.TakeOver{{From: "user-2222222222222222", To: goldAnn, At: at}},
+			PreparedAt: at, CommittedAt: &later, ReservationEpoch: 8,
+		},
 	}
 }

@@ -33,8 +33,17 @@ func (w *world) recover(token, run, attributes string, status int, code string) 
 	return document.Data
 }
 
-func TestARecoveryOnTheWire(t *testing.T) {
+// steppedUp is a world in which ann has just stepped up.
+func steppedUp(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t)
+	secret, _ := w.enrol("ann", w.ann)
+	w.stepUp(secret, w.ann)
+	return w
+}
+
+func TestARecoveryOnTheWire(t *testing.T) {
+	w := steppedUp(t)
 	ctx, group, ws := t.Context(), w.runner(), w.workspace("app")
 	run := w.queue(ws, tfe.RunCreateOptions{})
 	w.plan(w.accept(group), "")
@@ -72,6 +81,12 @@ func TestARecoveryOnTheWire(t *testing.T) {
 	w.recover(w.ann, run.ID, strings.Replace(ordinary, `,"confirm-advance-fence":true`, "", 1), 422, "confirmation_required")
 	w.recover(w.ann, run.ID, ordinary+`,"current-state-checksum":"0123"`, 409, "evidence_mismatch")
 	w.recover(w.ann, run.ID, ordinary+`,"current-state-version-id":null`, 409, "evidence_mismatch")
+	age := func(by string) {
+		w.exec("update tokens set step_up_at = clock_timestamp() - @by::interval where step_up_at is not null", postgres.Args{"by": by})
+	}
+	age("901 seconds")
+	w.recover(w.ann, run.ID, ordinary, 403, "step_up_required")
+	age("890 seconds")
 	op := w.recover(w.ann, run.ID, ordinary, 200, "")
 	assert.Equal(t, []any{"committed", current.ID, float64(s.actor.Epoch + 1)}, []any{op.Attributes["status"], op.Attributes["target-state-version-id"], op.Attributes["fence-epoch"]})
 	assert.Equal(t, op, w.recover(w.ann, run.ID, ordinary, 200, ""), "the repeat")
@@ -88,7 +103,7 @@ func TestARecoveryOnTheWire(t *testing.T) {
 }
 
 func TestAnImportOnTheWire(t *testing.T) {
-	w := newWorld(t)
+	w := steppedUp(t)
 	group, ws := w.runner(), w.workspace("app")
 	run := w.queue(ws, tfe.RunCreateOptions{})
 	w.plan(w.accept(group), "")
@@ -128,7 +143,7 @@ func TestAnImportOnTheWire(t *testing.T) {
 }
 
 func TestAClaimedUploadOnTheWire(t *testing.T) {
-	w := newWorld(t)
+	w := steppedUp(t)
 	group, ws := w.runner(), w.workspace("app")
 	run := w.queue(ws, tfe.RunCreateOptions{})
 	w.plan(w.accept(group), "")
@@ -161,7 +176,7 @@ func TestAClaimedUploadOnTheWire(t *testing.T) {
 
 // A lost runner proves nothing: the operator confirms that the writer has stopped.
 func TestAWriterThatIsNotProvenOnTheWire(t *testing.T) {
-	w := newWorld(t)
+	w := steppedUp(t)
 	group, ws := w.runner(), w.workspace("app")
 	run := w.queue(ws, tfe.RunCreateOptions{})
 	w.plan(w.accept(group), "")

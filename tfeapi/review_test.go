@@ -412,8 +412,8 @@ func TestTheReviewIsAnAllowList(t *testing.T) {
 		durable-reason durable-status fence fence.epoch fence.released finished-at intent-status operation
 		plan plan.finished-at plan.has-changes plan.id plan.resource-additions plan.resource-changes plan.resource-destructions plan.resource-imports plan.status plan.tofu-digest plan.tofu-version
 		policy-check policy-check.completed-at policy-check.durable-status policy-check.id policy-check.input-digest policy-check.result-digest
-		reason recovery recovery.current-state recovery.current-state.checksum recovery.current-state.created-at recovery.current-state.id recovery.current-state.serial
-		recovery.held-since recovery.open-uploads recovery.pre-apply-state recovery.publications recovery.recovered-at recovery.required
+		reason recovery recovery.claimed-upload recovery.current-state recovery.current-state.checksum recovery.current-state.created-at recovery.current-state.id recovery.current-state.serial
+		recovery.emergency-state recovery.held-since recovery.lease-expires-at recovery.lease-remaining-seconds recovery.open-uploads recovery.pre-apply-state recovery.publications recovery.recovered-at recovery.required
 		source-provenance status status-message terraform-version waiting-reason workflow-definition workflow-instance-id`), slices.Compact(shown))
 	assert.Contains(t, attributes, "source-provenance")
 	assert.Nil(t, attributes["source-provenance"])

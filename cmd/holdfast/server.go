@@ -75,7 +75,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.dispatch = dispatch.New(db, s.objects, links)
 	limits.Runs.Build = build()
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
-	limits.Recovery.StateLimit = limits.StateBytes
+	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
 	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, limits.Recovery)
 	return s, nil
 }
