@@ -19,7 +19,7 @@ import (
 const (
 	throughputRunners    = 2
 	throughputWorkspaces = 8
-	throughputWarmUp     = 3 * time.Second
+	throughputWarmUp     = 30 * time.Second // at most, until the first run is finished
 	throughputLength     = 30 * time.Second
 	throughputLocal      = 10 * time.Second
 	throughputMost       = 240 // runs a minute that there is work for
@@ -91,66 +91,92 @@ func (b *bench) queueChanges(ctx context.Context, p pool) error {
 	return group.Wait()
 }
 
-// remoteRuns lets real runners work for a while and gives the runs that they finished a minute.
+// remoteRuns lets real runners work for a while and gives the runs that they finished a
+// minute, from the first one that is finished.
 func (b *bench) remoteRuns(ctx context.Context, p pool, db *pgx.Conn) (perMinute float64, finished int, err error) {
+	ended := make(chan error, throughputRunners)
 	for i := range throughputRunners {
-		stop, err := b.realRunner(ctx, p, i)
+		stop, err := b.realRunner(ctx, p, i, ended)
 		if err != nil {
 			return 0, 0, err
 		}
 		defer stop()
 	}
-	if err := pause(ctx, throughputWarmUp); err != nil {
-		return 0, 0, err
-	}
-	count := func() (n int, failed string, err error) {
-		err = db.QueryRow(ctx, `select count(*) filter (where r.durable_status = 'succeeded'),
-		       coalesce(max(r.durable_status || ': ' || r.status_message) filter (where r.finished_at is not null and r.durable_status <> 'succeeded'), '')
-		  from runs r join workspaces w on w.id = r.workspace_id where w.agent_pool_id = $1`, p.id).Scan(&n, &failed)
-		if err == nil && failed != "" {
-			err = fmt.Errorf("a run did not succeed: %s", failed)
+	before, began := 0, clock.Now()
+	for before == 0 {
+		if before, err = finishedRuns(ctx, db, p); err != nil {
+			return 0, 0, err
 		}
-		return n, failed, err
+		if clock.Since(began) > throughputWarmUp {
+			return 0, 0, fmt.Errorf("no run was finished within %s", throughputWarmUp)
+		}
+		select {
+		case err := <-ended:
+			return 0, 0, err
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		}
 	}
-	before, _, err := count()
-	if err != nil {
+	began = clock.Now()
+	select {
+	case err := <-ended:
 		return 0, 0, err
+	case <-time.After(throughputLength):
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
 	}
-	began := clock.Now()
-	if err := pause(ctx, throughputLength); err != nil {
-		return 0, 0, err
-	}
-	after, _, err := count()
+	after, err := finishedRuns(ctx, db, p)
 	return float64(after-before) / clock.Since(began).Minutes(), after - before, err
 }
 
-// realRunner starts holdfast-runner. stop lets it finish what it has.
-func (b *bench) realRunner(ctx context.Context, p pool, number int) (stop func(), err error) {
+// finishedRuns counts the runs of a pool that succeeded. One that ended otherwise is an error.
+func finishedRuns(ctx context.Context, db *pgx.Conn, p pool) (n int, err error) {
+	var failed string
+	err = db.QueryRow(ctx, `select count(*) filter (where r.durable_status = 'succeeded'),
+	       coalesce(max(r.durable_status || ': ' || r.status_message) filter (where r.finished_at is not null and r.durable_status <> 'succeeded'), '')
+	  from runs r join workspaces w on w.id = r.workspace_id where w.agent_pool_id = $1`, p.id).Scan(&n, &failed)
+	if err == nil && failed != "" {
+		err = fmt.Errorf("a run did not succeed: %s", failed)
+	}
+	return n, err
+}
+
+// realRunner starts holdfast-runner. stop lets it finish what it has; when it ends before, ended says why.
+func (b *bench) realRunner(ctx context.Context, p pool, number int, ended chan<- error) (stop func(), err error) {
 	tofu, err := exec.LookPath("tofu")
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(b.work, fmt.Sprint("runner-", number))
-	token, log := dir+".token", dir+".log"
+	token := dir + ".token"
 	if err := os.WriteFile(token, []byte(p.token), 0o600); err != nil {
 		return nil, err
 	}
-	said, err := os.Create(log)
+	log, err := os.Create(dir + ".log")
 	if err != nil {
 		return nil, err
 	}
-	defer said.Close() // the child has its own descriptor
+	defer log.Close() // the child has its own descriptor
+	// What it executes is ours, as with the runner of the stack, which may see the metadata address too.
 	cmd := exec.CommandContext(ctx, "holdfast-runner", "--address", b.api.address, "--token-file", token, "--dir", dir, "--tofu", tofu,
-		"--name", filepath.Base(dir), "--ca-file", os.Getenv("SSL_CERT_FILE"))
-	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, said, said
+		"--name", filepath.Base(dir), "--ca-file", os.Getenv("SSL_CERT_FILE"), "--allow-metadata")
+	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		err := cmd.Wait()
+		said, _ := os.ReadFile(log.Name()) // without it the error says less
+		ended <- fmt.Errorf("holdfast-runner ended (%v):\n%s", err, end(string(said)))
+	}()
 	return func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // one that has ended needs none
-		_ = cmd.Wait()                          // what it did is in the database
+		<-gone
 	}, nil
 }
 
