@@ -62,7 +62,7 @@ func TestASavedPlanOfAnOlderStateIsDiscarded(t *testing.T) {
 	f.ok("apply", "second")
 	r := f.tofu("apply", "first")
 	assert.Equal(t, 1, r.code)
-	assert.Regexp(t, `saved plan of `+first.ID+` is discarded|Saved plan is discarded`, flat(r.said))
+	assert.Regexp(t, `plan of `+first.ID+` is discarded|Saved plan is discarded`, flat(r.said))
 	assert.Equal(t, "2", f.output("n"))
 	discarded, err := shared.api.Runs.Read(ctx, first.ID)
 	require.NoError(t, err)
