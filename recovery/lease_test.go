@@ -50,6 +50,7 @@ func TestALease(t *testing.T) {
 		got := w.evidence(run).Operation
 		assert.InDelta(t, want, got.LeaseRemainingSeconds, 5, interval)
 	}
+	w.lapse(run)
 	again := in
 	again.TakeOver, again.PrepareOnly = false, true
 	granted, err := w.Recover(ctx, w.owner, run, again)
