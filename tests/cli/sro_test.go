@@ -210,14 +210,19 @@ func TestSensitiveValuesAreInNoPlanAndNoLog(t *testing.T) {
 	assert.NotContains(t, f.with("TF_CLI_ARGS=").ok("show", "-show-sensitive", "saved"), secret)
 }
 
-// TestAFailedApplyIsExplained: although it fails as soon as it has begun, plan and reason are shown.
+// TestAFailedApplyIsExplained: plan and reason are shown. It fails only when the client looks at
+// it: a client that finds that it has failed before shows nothing of it.
 func TestAFailedApplyIsExplained(t *testing.T) {
 	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
 	d, f := inCloudWorkspace(t, `
 		resource "terraform_data" "a" {
-		  provisioner "local-exec" { command = "echo before; exit 7" }
+		  provisioner "local-exec" { command = "until test -e `+gate+`; do sleep 0.1; done; echo before; exit 7" }
 		}`)
-	r := f.tofu("apply", "-auto-approve")
+	s := f.start("apply", "-auto-approve")
+	s.await("Provisioning with 'local-exec'")
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	r := s.end()
 	assert.Equal(t, 1, r.code)
 	assert.Equal(t, 1, strings.Count(r.said, "Plan: 1 to add, 0 to change, 0 to destroy."), r.said)
 	assert.Contains(t, flat(r.said), "Error: local-exec provisioner error")
