@@ -1,12 +1,46 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
 -- fragment: ActorColumns
-u.id as user_id, u.username, u.site_admin,
-       coalesce(array_agg(m.organization_id order by m.organization_id) filter (where m.organization_id is not null), '{}') as organizations,
-       coalesce(array_agg(m.role order by m.organization_id) filter (where m.organization_id is not null), '{}') as roles
+coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin, false) as site_admin, coalesce(u.service_account, false) as service_account,
+       roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
 
--- fragment: ActorRoles
-left join (memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null) on m.user_id = u.id
+-- fragment: ActorRights
+-- What the user u may do: its role in each organization that exists, and what its teams give, as rows of organization, scope
+-- (empty, or the id of a team, project or workspace) and the names of levels. The account of a team is as good as a member of it.
+cross join lateral (
+    select coalesce(array_agg(x.organization_id order by x.organization_id), '{}') as organizations, coalesce(array_agg(x.role order by x.organization_id), '{}') as roles
+      from (select m.organization_id, m.role from memberships m where m.user_id = u.id and m.status = 'active'
+            union all
+            select t.organization_id, case when t.is_owners then 'owner' else 'member' end from teams t where t.service_user_id = u.id) x
+      join organizations o on o.id = x.organization_id and o.deleted_at is null) roles
+cross join lateral (
+    with mine as materialized (
+        select t.id, t.organization_id, t.organization_access
+          from teams t
+          join organizations o on o.id = t.organization_id and o.deleted_at is null
+         where t.id in (select tm.team_id from team_memberships tm
+                          join memberships m on m.organization_id = tm.organization_id and m.user_id = tm.user_id and m.status = 'active'
+                         where tm.user_id = u.id
+                        union all
+                        select s.id from teams s where s.service_user_id = u.id
+                        union all
+                        select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
+                         where m.user_id = u.id and m.role = 'owner' and m.status = 'active')
+    ), places as materialized (
+        select a.organization_id, a.workspace_id, w.project_id, array_to_string(a.levels, ' ') as levels
+          from mine join team_workspaces a on a.team_id = mine.id
+          join workspaces w on w.id = a.workspace_id and w.deleted_at is null
+    )
+    select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
+      from (select mine.organization_id, mine.id as scope, '' as levels from mine
+            union all
+            select mine.organization_id, '', 'organization:' || a.access from mine, unnest(mine.organization_access) as a (access)
+            union all
+            select a.organization_id, a.project_id, array_to_string(a.levels, ' ') from mine join team_projects a on a.team_id = mine.id
+            union all
+            select organization_id, workspace_id, levels from places
+            union
+            select organization_id, project_id, 'project:seen' from places) g) granted
 
 -- fragment: SessionCounts
 s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'
@@ -15,21 +49,24 @@ s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s
 t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
 
 -- name: TokenActor
--- The user behind a token that counts, with its roles in organizations that exist.
-select {ActorColumns}, t.id as token
+-- Whoever a token that counts stands for, with all it may do. A token without a user is the organization's.
+select {ActorColumns}, t.id as token, t.kind as token_kind,
+       coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, coalesce(o.id, '') as organization, coalesce(o.name, '') as organization_name
   from tokens t
-  join users u on u.id = t.user_id
-  {ActorRoles}
- where t.hash = @hash and {TokenCounts}
- group by u.id, t.id;
+  left join organizations o on o.id = t.organization_id and o.deleted_at is null
+  left join teams team on team.id = t.team_id
+  left join users u on u.id = coalesce(t.user_id, team.service_user_id)
+  {ActorRights}
+ where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null);
 
 -- name: UserActor
--- A user with its roles as they are now, whoever asks.
-select {ActorColumns}, '' as token
+-- A user, or the account of a team, with its rights as they are now, whoever asks.
+select {ActorColumns}, '' as token, '' as token_kind,
+       coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, '' as organization, '' as organization_name
   from users u
-  {ActorRoles}
- where u.id = @user_id
- group by u.id;
+  left join teams team on team.service_user_id = u.id
+  {ActorRights}
+ where u.id = @user_id;
 
 -- name: TokenInsert
 insert into tokens (id, user_id, hash, description, expires_at)
@@ -56,12 +93,11 @@ select @hash, id from users where id = @user_id and password_hash = @password_ha
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
-select {ActorColumns}, '' as token
+select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team_name, '' as organization, '' as organization_name
   from sessions s
   join users u on u.id = s.user_id
-  {ActorRoles}
- where s.hash = @hash and {SessionCounts}
- group by u.id;
+  {ActorRights}
+ where s.hash = @hash and {SessionCounts};
 
 -- name: SessionSeen
 -- Written at most once a minute: a page view is no reason for a write.

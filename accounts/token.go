@@ -18,10 +18,23 @@ import (
 // The prefixes tell people, and scanners for leaked secrets, what a token is.
 const (
 	userPrefix        = "hfu_"
+	teamPrefix        = "hft_"
+	orgPrefix         = "hfo_"
 	runnerGroupPrefix = "hfr_"
 	sessionPrefix     = "hfs_"
 	codePrefix        = "hfc_"
 	secretBytes       = 32
+)
+
+// TokenKind says for whom a token acts.
+type TokenKind string
+
+// The kinds of tokens.
+const (
+	UserToken         TokenKind = "user"
+	TeamToken         TokenKind = "team"
+	OrganizationToken TokenKind = "organization"
+	AuditToken        TokenKind = "audit-trails" // an organization's, that reads its audit trail and nothing else
 )
 
 // Token is a user token without its secret. ExpiresAt is nil for one that never ends.
@@ -52,59 +65,6 @@ func wellFormed(token, prefix string) bool {
 	encoded, ok := strings.CutPrefix(token, prefix)
 	secret, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	return ok && err == nil && len(secret) == secretBytes
-}
-
-// Authenticate gives the actor behind a user token, with its roles. A token that is
-// unknown, expired or revoked is Unauthenticated; the answer does not say which.
-func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, error) {
-	if !wellFormed(token, userPrefix) {
-		return authz.Actor{}, unauthenticated()
-	}
-	return s.actor(ctx, "accounts.authenticate", "TokenActor", token, unauthenticated())
-}
-
-// ActorOf gives a user with the roles it has now, for an act that was asked for
-// earlier and happens in its name.
-func ActorOf(ctx context.Context, tx postgres.Tx, user ids.User) (authz.Actor, error) {
-	found, err := postgres.One[actorRow](ctx, tx, queries.Get("UserActor"), postgres.Args{"user_id": user})
-	if postgres.NoRow(err) {
-		return authz.Actor{}, fault.Missing("user", string(user))
-	}
-	return found.actor(), err
-}
-
-// actor gives the user, with its roles, whom the named statement finds by a secret's
-// digest, or otherwise.
-func (s *Service) actor(ctx context.Context, name, query, secret string, otherwise error) (authz.Actor, error) {
-	var found actorRow
-	err := postgres.InOneStatement(ctx, s.db, name, func(tx postgres.Tx) (err error) {
-		found, err = postgres.One[actorRow](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
-		if postgres.NoRow(err) {
-			return otherwise
-		}
-		return err
-	})
-	if err != nil {
-		return authz.Actor{}, err
-	}
-	return found.actor(), nil
-}
-
-type actorRow struct {
-	UserID        ids.User
-	Username      string
-	SiteAdmin     bool
-	Organizations []ids.Organization
-	Roles         []authz.Role
-	Token         ids.Token // empty when it was none that showed who asks
-}
-
-func (r actorRow) actor() authz.Actor {
-	roles := make(map[ids.Organization]authz.Role, len(r.Organizations))
-	for i, org := range r.Organizations {
-		roles[org] = r.Roles[i]
-	}
-	return authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: roles, Token: r.Token}
 }
 
 func unauthenticated() error {

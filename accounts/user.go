@@ -2,9 +2,7 @@ package accounts
 
 import (
 	"context"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +104,7 @@ func (s *Service) visibleUser(ctx context.Context, actor authz.Actor, asked stri
 			return nil
 		}
 		known, err := postgres.Value[bool](ctx, tx, queries.Get("UserBelongs"), postgres.Args{
-			"user_id": user.ID, "organizations": slices.Collect(maps.Keys(actor.Roles)),
+			"user_id": user.ID, "organizations": organizationsOf(actor),
 		})
 		if err == nil && !known {
 			return fault.Missing("user", asked)

@@ -22,6 +22,11 @@ type Project struct {
 	CreatedAt    time.Time
 }
 
+// object is the project as authz is asked about it.
+func (p Project) object() authz.Object {
+	return authz.Object{Organization: p.Organization, Project: p.ID, Noun: "project", Name: string(p.ID)}
+}
+
 // ProjectFilter selects projects. Names are exact; none means all.
 type ProjectFilter struct{ Names []string }
 
@@ -41,7 +46,8 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 		if err != nil {
 			return err
 		}
-		args := postgres.Args{"organization_id": org.ID, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
+		scope := authz.Where(actor, authz.ProjectRead, org.ID)
+		args := postgres.Args{"organization_id": org.ID, "all": scope.All, "visible": scope.Projects, "workspaces": scope.Workspaces, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
 		if projects, err = postgres.All[Project](ctx, tx, queries.Get("Projects"), args); err != nil {
 			return err
 		}
@@ -62,7 +68,7 @@ func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project
 		if err != nil {
 			return err
 		}
-		return authz.Allow(actor, authz.OrganizationRead, authz.Object{Organization: project.Organization, Noun: "project", Name: string(id)})
+		return authz.Allow(actor, authz.ProjectRead, project.object())
 	})
 	if err != nil {
 		return Project{}, err
