@@ -68,23 +68,28 @@ select {ActorColumns}, '' as token, '' as token_kind,
   {ActorRights}
  where u.id = @user_id;
 
+-- fragment: TokenColumns
+t.id, t.kind, coalesce(t.user_id, '') as "user", coalesce(t.organization_id, '') as organization, coalesce(t.team_id, '') as team, t.description,
+       coalesce(t.created_by, '') as created_by, t.created_at, t.expires_at
+
 -- name: TokenInsert
-insert into tokens (id, user_id, hash, description, expires_at)
-values (@id, @user_id, @hash, @description,
-        clock_timestamp() + case when @seconds::float8 = 0 then interval '2 years' else make_interval(secs => @seconds::float8) end)
-returning id, user_id, description, created_at, expires_at;
+-- For one user, team or organization; it ends at the instant that is given, else after the lifetime, else after two years.
+insert into tokens as t (id, kind, user_id, organization_id, team_id, hash, description, created_by, expires_at)
+values (@id, @kind, nullif(@user_id::text, ''), nullif(@organization_id::text, ''), nullif(@team_id::text, ''), @hash, @description, nullif(@created_by::text, ''),
+        coalesce(@expires_at::timestamptz, clock_timestamp() + case when @seconds::float8 = 0 then interval '2 years' else make_interval(secs => @seconds::float8) end))
+returning {TokenColumns};
 
 -- name: TokenOwner
-select user_id from tokens where id = @id and revoked_at is null;
+select user_id from tokens where id = @id and kind = 'user' and revoked_at is null;
 
 -- name: TokenRevoke
 update tokens set revoked_at = clock_timestamp() where id = @id and user_id = @user_id and revoked_at is null;
 
 -- name: UserTokens
-select id, user_id, description, created_at, expires_at
-  from tokens
- where user_id = @user_id and revoked_at is null and (expires_at is null or expires_at > clock_timestamp())
- order by created_at desc, id;
+select {TokenColumns}
+  from tokens t
+ where t.user_id = @user_id and {TokenCounts}
+ order by t.created_at desc, t.id;
 
 -- name: SessionInsert
 -- Only while the password is the one that was checked; the lock makes a change of it wait.
@@ -280,25 +285,37 @@ update runner_tokens set revoked_at = clock_timestamp() where id = @id and revok
 -- The server of before looks here.
 update runner_groups set token_hash = null where token_hash = @hash;
 
+-- fragment: UserColumns
+id, case when invited then '' else username end as username, email, site_admin, service_account, invited, created_at
+
+-- name: UserClaim
+-- Who was only an address so far becomes the user with that address.
+update users set username = @username, email = @email, site_admin = @site_admin, invited = false
+ where id = (select u.id from users u where u.invited and lower(u.email) = lower(@email) order by u.created_at limit 1 for update)
+returning {UserColumns};
+
+-- name: MembershipsAccept
+update memberships set status = 'active' where user_id = @user_id and status = 'invited';
+
 -- name: UserInsert
 insert into users (id, username, email, site_admin)
 values (@id, @username, @email, @site_admin)
-returning id, username, email, site_admin, created_at;
+returning {UserColumns};
 
 -- name: UserByID
-select id, username, email, site_admin, created_at from users where id = @id;
+select {UserColumns} from users where id = @id;
 
 -- name: UserByName
-select id, username, email, site_admin, created_at from users where username = @username;
+select {UserColumns} from users where username = @username and not invited;
 
 -- name: UsersByID
-select id, username, email, site_admin, created_at from users where id = any(@ids::text[]);
+select {UserColumns} from users where id = any(@ids::text[]);
 
 -- name: UserBelongs
 select exists (select from memberships where user_id = @user_id and organization_id = any(@organizations::text[]));
 
 -- name: UserPassword
-select id, username, email, site_admin, created_at, coalesce(password_hash, '') as password_hash from users where username = @username;
+select {UserColumns}, coalesce(password_hash, '') as password_hash from users where username = @username;
 
 -- name: UserPasswordSet
 update users set password_hash = @password_hash where id = @id and username = @username;
@@ -306,7 +323,7 @@ update users set password_hash = @password_hash where id = @id and username = @u
 -- name: MemberSet
 insert into memberships (organization_id, user_id, role)
 values (@organization_id, @user_id, @role)
-on conflict (organization_id, user_id) do update set role = excluded.role;
+on conflict (organization_id, user_id) do update set role = excluded.role, status = 'active';
 
 -- name: OrganizationInsert
 insert into organizations (id, name, email)

@@ -92,10 +92,10 @@ func (s *Service) demandStepUp(ctx context.Context, tx postgres.Tx, actor authz.
 	return s.RequireStepUp(ctx, tx, actor)
 }
 
-// stepUpIfEnrolled is for what gives others rights short of an owner's: whoever has a
+// StepUpIfEnrolled is for what gives others rights short of an owner's: whoever has a
 // second factor must be stepped up, so that its stolen token is not enough. Without a
 // factor there is nothing to ask for, and a program cannot prove anything.
-func (s *Service) stepUpIfEnrolled(ctx context.Context, tx postgres.Tx, actor authz.Actor) error {
+func (s *Service) StepUpIfEnrolled(ctx context.Context, tx postgres.Tx, actor authz.Actor) error {
 	if canStepUp(actor) != nil {
 		return nil
 	}

@@ -212,7 +212,7 @@ func (s *Service) mayGiveAccess(ctx context.Context, tx postgres.Tx, actor authz
 		return err
 	}
 	if slices.ContainsFunc(added, func(name string) bool { return slices.Contains(governing, name) }) {
-		return s.stepUpIfEnrolled(ctx, tx, actor)
+		return s.StepUpIfEnrolled(ctx, tx, actor)
 	}
 	return nil
 }
@@ -223,10 +223,8 @@ func noMoreThanOwn(actor authz.Actor, org ids.Organization, access []string) err
 		return nil
 	}
 	for _, name := range access {
-		for _, action := range authz.Actions {
-			if authz.Level("organization:"+name).Gives(action) && !authz.Can(actor, action, authz.Object{Organization: org}) {
-				return fault.New(fault.Forbidden, "forbidden", "You cannot give or join %s, because you do not have %s yourself. Ask an owner of the organization for it.", name, action)
-			}
+		if missing := authz.Beyond(actor, []authz.Level{authz.Level("organization:" + name)}, authz.Object{Organization: org}); missing != "" {
+			return fault.New(fault.Forbidden, "forbidden", "You cannot give or join %s, because you do not have %s yourself. Ask an owner of the organization for it.", name, missing)
 		}
 	}
 	return nil
@@ -257,7 +255,7 @@ func (s *Service) DeleteTeam(ctx context.Context, actor authz.Actor, id ids.Team
 func (s *Service) Team(ctx context.Context, actor authz.Actor, id ids.Team) (Team, error) {
 	var team Team
 	err := postgres.InOneStatement(ctx, s.db, "accounts.team", func(tx postgres.Tx) (err error) {
-		team, err = visibleTeam(ctx, tx, actor, id)
+		team, err = VisibleTeam(ctx, tx, actor, id)
 		return err
 	})
 	return team, err
@@ -300,8 +298,8 @@ func loadTeam(ctx context.Context, tx postgres.Tx, id ids.Team) (Team, error) {
 	return team, err
 }
 
-// visibleTeam gives a team the actor sees; any other is NotFound.
-func visibleTeam(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Team) (Team, error) {
+// VisibleTeam gives a team the actor sees; any other is NotFound.
+func VisibleTeam(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Team) (Team, error) {
 	team, err := loadTeam(ctx, tx, id)
 	if err != nil {
 		return Team{}, err
@@ -312,12 +310,12 @@ func visibleTeam(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.
 	return team, nil
 }
 
-// lockTeam is visibleTeam, with the team's row locked before it is read.
+// lockTeam is VisibleTeam, with the team's row locked before it is read.
 func lockTeam(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Team) (Team, error) {
 	if _, err := postgres.Values[ids.Team](ctx, tx, queries.Get("TeamLock"), postgres.Args{"id": id}); err != nil {
 		return Team{}, err
 	}
-	return visibleTeam(ctx, tx, actor, id)
+	return VisibleTeam(ctx, tx, actor, id)
 }
 
 func auditTeam(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.Organization, id ids.Team, action string, details map[string]any) error {

@@ -25,6 +25,9 @@ from {LivingTeams}
 -- name: TeamByID
 select {TeamColumns} from {LivingTeams} where t.id = @id;
 
+-- name: TeamsByID
+select {TeamColumns} from {LivingTeams} where t.id = any(@ids::text[]) order by t.id;
+
 -- name: TeamLock
 select t.id from teams t where t.id = @id for update;
 
@@ -82,3 +85,109 @@ select id from teams where organization_id = @organization_id and is_owners for 
 -- name: OwnersCount
 select count(*) from memberships where organization_id = @organization_id and role = 'owner' and status = 'active';
 
+-- name: TeamServiceUser
+-- The account in whose name the team's tokens work, made with the first of them.
+with made as (
+    insert into users (id, username, service_account)
+    select @user_id, @username, true where not exists (select from teams where id = @id and service_user_id is not null)
+    returning id
+)
+update teams set service_user_id = coalesce(service_user_id, (select id from made)) where id = @id;
+
+-- name: TeamTokenReplace
+-- The one token without a description gives way to the next.
+update tokens set revoked_at = clock_timestamp() where team_id = @team_id and description = '' and revoked_at is null;
+
+-- name: TeamTokenPlain
+select {TokenColumns} from tokens t where t.team_id = @team_id and t.description = '' and {TokenCounts};
+
+-- name: TeamTokensOf
+select {TokenColumns} from tokens t where t.team_id = @team_id and {TokenCounts}
+ order by t.created_at desc, t.id limit @limit offset @offset;
+
+-- name: TeamTokensOfCount
+select count(*) from tokens t where t.team_id = @team_id and {TokenCounts};
+
+-- fragment: OrganizationTeamTokens
+from tokens t join teams x on x.id = t.team_id left join users u on u.id = t.created_by
+ where t.organization_id = @organization_id and t.kind = 'team' and {TokenCounts}
+   and (@all::boolean or x.id = any(@own::text[]))
+   and position(lower(@query::text) in lower(x.name)) > 0
+
+-- name: TeamTokens
+select {TokenColumns}
+  {OrganizationTeamTokens}
+ order by case @sort::text when 'team-name' then x.name collate "C" when 'created-by' then u.username collate "C" end,
+          case @sort::text when '-team-name' then x.name collate "C" when '-created-by' then u.username collate "C" end desc,
+          case when @sort::text = 'expired-at' then t.expires_at end,
+          case when @sort::text = '-expired-at' then t.expires_at end desc,
+          t.created_at desc, t.id
+ limit @limit offset @offset;
+
+-- name: TeamTokensCount
+select count(*) {OrganizationTeamTokens};
+
+-- name: TokenByID
+select {TokenColumns} from tokens t where t.id = @id and {TokenCounts};
+
+-- name: TokenEnd
+update tokens set revoked_at = clock_timestamp() where id = @id and revoked_at is null;
+
+-- name: OrganizationTokenOf
+select {TokenColumns} from tokens t where t.organization_id = @organization_id and t.kind = @kind and {TokenCounts};
+
+-- name: OrganizationTokenEnd
+-- Also one that has expired, so that another can take its place; none that counted is no row.
+update tokens t set revoked_at = clock_timestamp()
+ where t.organization_id = @organization_id and t.kind = @kind and t.revoked_at is null
+returning t.expires_at is null or t.expires_at > clock_timestamp();
+
+-- fragment: MembershipColumns
+m.id, m.organization_id as organization, o.name as organization_name, m.user_id as user, m.role, m.status, u.email, m.created_at,
+       array(select t.id from teams t where t.organization_id = m.organization_id and ((t.is_owners and m.role = 'owner')
+                or exists (select from team_memberships tm where tm.team_id = t.id and tm.user_id = m.user_id)) order by t.id) as teams
+
+-- fragment: LivingMemberships
+memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null join users u on u.id = m.user_id
+
+-- fragment: MembershipSelection
+from {LivingMemberships}
+ where m.organization_id = @organization_id
+   and (cardinality(@emails::text[]) = 0 or lower(u.email) = any(@emails::text[]))
+   and (@status::text = '' or m.status = @status)
+   and (position(lower(@query::text) in lower(u.email)) > 0 or (not u.invited and position(lower(@query::text) in lower(u.username)) > 0))
+
+-- name: MembershipByID
+select {MembershipColumns} from {LivingMemberships} where m.id = @id;
+
+-- name: MembershipsByID
+select {MembershipColumns} from {LivingMemberships} where m.id = any(@ids::text[]) order by m.id;
+
+-- name: MembershipOf
+select {MembershipColumns} from {LivingMemberships} where m.organization_id = @organization_id and m.user_id = @user_id;
+
+-- name: Memberships
+select {MembershipColumns} {MembershipSelection}
+ order by m.created_at desc, m.id
+ limit @limit offset @offset;
+
+-- name: MembershipsCount
+select count(*) {MembershipSelection};
+
+-- name: UsersByEmail
+-- Who was made by an invitation comes last.
+select {UserColumns} from users where lower(email) = lower(@email) and not service_account order by invited, created_at, id limit 2;
+
+-- name: UserInvite
+insert into users (id, username, email, invited) values (@id, @username, @email, true) returning {UserColumns};
+
+-- name: MembershipInsert
+insert into memberships (id, organization_id, user_id, role, status) values (@id, @organization_id, @user_id, 'member', @status)
+on conflict (organization_id, user_id) do nothing;
+
+-- name: MembershipDelete
+delete from memberships where id = @id;
+
+-- name: UninvitedDelete
+-- An address that nobody keeps a place for is forgotten.
+delete from users u where u.id = @user_id and u.invited and not exists (select from memberships m where m.user_id = u.id);

@@ -39,3 +39,14 @@ func Where(actor Actor, action Action, org ids.Organization) Scope {
 	}
 	return scope
 }
+
+// Beyond gives the first action that the levels would give on object and that the actor may
+// not do there itself: nobody gives more than it has. Owners lack nothing. None is "".
+func Beyond(actor Actor, levels []Level, object Object) Action {
+	for _, action := range Actions {
+		if anyGives(levels, action) && !Can(actor, action, object) {
+			return action
+		}
+	}
+	return ""
+}
