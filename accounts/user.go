@@ -119,7 +119,7 @@ func (s *Service) visibleUser(ctx context.Context, actor authz.Actor, asked stri
 		if user, err = find(tx); err != nil {
 			return err
 		}
-		if allowSelf(actor, user.ID, asked) == nil {
+		if allowSelf(actor, user.ID, asked) == nil || (actor.Kind == authz.TeamActor && actor.User == user.ID) {
 			return nil
 		}
 		known, err := postgres.Value[bool](ctx, tx, queries.Get("UserBelongs"), postgres.Args{
