@@ -11,7 +11,7 @@ import (
 
 // CreateOrganizationToken makes the organization's token of a kind, OrganizationToken or
 // AuditToken, in the place of the one before, and gives its plain text, which cannot be
-// had again. Only for owners themselves, stepped up when they have a second factor.
+// had again. Only for owners themselves.
 func (s *Service) CreateOrganizationToken(ctx context.Context, actor authz.Actor, organization string, kind TokenKind, n NewToken) (plain string, token Token, err error) {
 	if err := n.check(); err != nil {
 		return "", Token{}, err
@@ -22,9 +22,6 @@ func (s *Service) CreateOrganizationToken(ctx context.Context, actor authz.Actor
 			return err
 		}
 		if err := checkOrganizationKind(kind); err != nil {
-			return err
-		}
-		if err := s.StepUpIfEnrolled(ctx, tx, actor); err != nil {
 			return err
 		}
 		if _, err := postgres.Values[bool](ctx, tx, queries.Get("OrganizationTokenEnd"), postgres.Args{"organization_id": org.ID, "kind": string(kind)}); err != nil {

@@ -16,20 +16,16 @@ cross join lateral (
 cross join lateral (
     with mine as materialized (
         select t.id, t.organization_id, t.organization_access
-          from teams t
+          from (select tm.team_id as id from team_memberships tm
+                  join memberships m on m.organization_id = tm.organization_id and m.user_id = tm.user_id and m.status = 'active'
+                 where tm.user_id = u.id
+                union all
+                select s.id from teams s where s.service_user_id = u.id
+                union all
+                select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
+                 where m.user_id = u.id and m.role = 'owner' and m.status = 'active') member
+          join teams t on t.id = member.id
           join organizations o on o.id = t.organization_id and o.deleted_at is null
-         where t.id in (select tm.team_id from team_memberships tm
-                          join memberships m on m.organization_id = tm.organization_id and m.user_id = tm.user_id and m.status = 'active'
-                         where tm.user_id = u.id
-                        union all
-                        select s.id from teams s where s.service_user_id = u.id
-                        union all
-                        select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
-                         where m.user_id = u.id and m.role = 'owner' and m.status = 'active')
-    ), places as materialized (
-        select a.organization_id, a.workspace_id, w.project_id, array_to_string(a.levels, ' ') as levels
-          from mine join team_workspaces a on a.team_id = mine.id
-          join workspaces w on w.id = a.workspace_id and w.deleted_at is null
     )
     select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
       from (select mine.organization_id, mine.id as scope, '' as levels from mine
@@ -38,9 +34,7 @@ cross join lateral (
             union all
             select a.organization_id, a.project_id, array_to_string(a.levels, ' ') from mine join team_projects a on a.team_id = mine.id
             union all
-            select organization_id, workspace_id, levels from places
-            union
-            select organization_id, project_id, 'project:seen' from places) g) granted
+            select a.organization_id, a.workspace_id, array_to_string(a.levels, ' ') from mine join team_workspaces a on a.team_id = mine.id) g) granted
 
 -- fragment: SessionCounts
 s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'

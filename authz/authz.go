@@ -163,5 +163,10 @@ func Allow(actor Actor, action Action, object Object) error {
 	if !Can(actor, see, object) {
 		return fault.Missing(object.Noun, object.Name)
 	}
+	return Forbidden(action, object)
+}
+
+// Forbidden is the answer for what an actor sees but may not do.
+func Forbidden(action Action, object Object) error {
 	return fault.New(fault.Forbidden, "forbidden", "You need the permission %s on %s %q. Ask an owner of the organization for it.", action, object.Noun, object.Name)
 }

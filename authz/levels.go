@@ -10,7 +10,6 @@ type Level string
 const (
 	OrganizationOwner  Level = "organization:owner"
 	OrganizationMember Level = "organization:member"
-	ProjectSeen        Level = "project:seen" // some workspace of the project is granted, so its name may be known
 	OrganizationToken  Level = "token:organization"
 	AuditToken         Level = "token:audit-trails"
 	AttemptPlanLevel   Level = "attempt:plan"
@@ -67,7 +66,6 @@ var table = map[Level]actions{
 	"organization:manage-agent-pools":         set(AgentPoolsManage),
 
 	// What a team may do in a project, in all workspaces of it.
-	ProjectSeen:                    set(ProjectRead),
 	"project:read":                 projectRead,
 	"project:write":                projectWrite,
 	"project:maintain":             projectMaintain,

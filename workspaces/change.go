@@ -167,6 +167,9 @@ func Tombstone(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Wo
 	if err != nil {
 		return err
 	}
+	if _, err := postgres.Exec(ctx, tx, queries.Get("TeamWorkspacesEnd"), postgres.Args{"workspace_id": id}); err != nil {
+		return err
+	}
 	return audit.Append(ctx, tx, audit.Entry{
 		Organization: org, Actor: actor, Action: "workspace.deleted", ObjectKind: "workspace", ObjectID: string(id),
 	})
@@ -183,13 +186,23 @@ func projectFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.
 		return "", authz.Allow(actor, authz.WorkspaceCreate, authz.Object{Organization: org, Noun: "organization", Name: organization})
 	}
 	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": *wanted})
-	if postgres.NoRow(err) || (err == nil && (project.Organization != org || !authz.Can(actor, authz.ProjectRead, project.object()))) {
-		return "", fault.Missing("project", string(*wanted)).At("/data/relationships/project")
+	missing := fault.Missing("project", string(*wanted)).At("/data/relationships/project")
+	if postgres.NoRow(err) || (err == nil && project.Organization != org) {
+		return "", missing
 	}
 	if err != nil {
 		return "", err
 	}
-	return project.ID, authz.Allow(actor, authz.WorkspaceCreate, project.object())
+	if authz.Can(actor, authz.WorkspaceCreate, project.object()) {
+		return project.ID, nil
+	}
+	if seen := seesProject(ctx, tx, actor, project); seen != nil {
+		if fault.Is(seen, fault.NotFound) {
+			return "", missing
+		}
+		return "", seen
+	}
+	return "", authz.Forbidden(authz.WorkspaceCreate, project.object())
 }
 
 // args are the arguments that creating and updating have in common; an absent

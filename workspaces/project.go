@@ -68,12 +68,27 @@ func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project
 		if err != nil {
 			return err
 		}
-		return authz.Allow(actor, authz.ProjectRead, project.object())
+		return seesProject(ctx, tx, actor, project)
 	})
 	if err != nil {
 		return Project{}, err
 	}
 	return project, nil
+}
+
+// seesProject answers nil for an actor who may read the project, or who sees some
+// workspace of it and so may know where that is.
+func seesProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, project Project) error {
+	refused := authz.Allow(actor, authz.ProjectRead, project.object())
+	if refused == nil {
+		return nil
+	}
+	scope := authz.Where(actor, authz.WorkspaceRead, project.Organization)
+	known, err := postgres.Value[bool](ctx, tx, queries.Get("ProjectHasSome"), postgres.Args{"id": project.ID, "workspaces": scope.Workspaces})
+	if err != nil || known {
+		return err
+	}
+	return refused
 }
 
 // DefaultProject gives the project in which new workspaces of the organization go.

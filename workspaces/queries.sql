@@ -11,6 +11,9 @@ select p.id, p.organization_id as organization, p.name, p.description, p.is_defa
   join organizations o on o.id = p.organization_id and o.deleted_at is null
  where p.id = @id;
 
+-- name: ProjectHasSome
+select exists (select from workspaces w where w.project_id = @id and w.id = any(@workspaces::text[]) and w.deleted_at is null);
+
 -- name: ProjectDefault
 select id, organization_id as organization, name, description, is_default, created_at
   from projects where organization_id = @organization_id and is_default;
@@ -18,7 +21,7 @@ select id, organization_id as organization, name, description, is_default, creat
 -- name: Projects
 select id, organization_id as organization, name, description, is_default, created_at
   from projects
- where organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]))) and (not @filtered::boolean or name = any(@names::text[]))
+ where organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]) and w.deleted_at is null)) and (not @filtered::boolean or name = any(@names::text[]))
  order by name collate "C"
  limit @limit offset @offset;
 

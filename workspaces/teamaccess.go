@@ -45,8 +45,7 @@ var (
 )
 
 // GiveWorkspace says what a team may do in a workspace. For those who manage the
-// teams of the workspace, who give no more than they have; what makes an admin takes a step-up
-// of whoever has a second factor. A team the actor does not see is NotFound, one that
+// teams of the workspace, who give no more than they have. A team the actor does not see is NotFound, one that
 // has an access already Invalid, and so is the owners team, which has all rights.
 func (s *Service) GiveWorkspace(ctx context.Context, actor authz.Actor, n NewTeamAccess) (TeamAccess, error) {
 	return s.give(ctx, actor, workspaceAccess, string(ids.New[ids.TeamWorkspace]()), n)
@@ -82,7 +81,7 @@ func (s *Service) give(ctx context.Context, actor authz.Actor, kind kindOfAccess
 		if a.levels, err = kind.levels(Access{}, n.Access); err != nil {
 			return err
 		}
-		if err := s.mayGive(ctx, tx, actor, object, a.levels); err != nil {
+		if err := mayGive(actor, object, a.levels); err != nil {
 			return err
 		}
 		_, err = postgres.Exec(ctx, tx, queries.Get(kind.statements+"Insert"), postgres.Args{
@@ -101,15 +100,10 @@ func (s *Service) give(ctx context.Context, actor authz.Actor, kind kindOfAccess
 }
 
 // mayGive holds that nobody gives more than it has.
-func (s *Service) mayGive(ctx context.Context, tx postgres.Tx, actor authz.Actor, object authz.Object, levels []authz.Level) error {
+func mayGive(actor authz.Actor, object authz.Object, levels []authz.Level) error {
 	free := actor.IsOwner(object.Organization) || actor.Kind == authz.OrganizationActor // whose token manages all teams, as in Terraform Cloud
 	if missing := authz.Beyond(actor, levels, object); missing != "" && !free {
 		return fault.New(fault.Forbidden, "forbidden", "You cannot give this access, because you do not have %s on %s %q yourself. Ask an owner of the organization for it.", missing, object.Noun, object.Name)
-	}
-	for _, level := range levels {
-		if level.Gives(authz.WorkspaceTeamsManage) || level.Gives(authz.ProjectTeamsManage) || level.Gives(authz.RunRecover) || level.Gives(authz.StateRecover) {
-			return s.accounts.StepUpIfEnrolled(ctx, tx, actor)
-		}
 	}
 	return nil
 }
@@ -135,7 +129,7 @@ func (s *Service) changeAccess(ctx context.Context, actor authz.Actor, kind kind
 		if a.levels, err = kind.levels(kind.access(before), c); err != nil {
 			return err
 		}
-		if err := s.mayGive(ctx, tx, actor, object, a.levels); err != nil {
+		if err := mayGive(actor, object, a.levels); err != nil {
 			return err
 		}
 		n, err := postgres.Exec(ctx, tx, queries.Get(kind.statements+"Update"), postgres.Args{"id": id, "levels": a.levels, "before": before})

@@ -24,6 +24,9 @@ update team_workspaces set levels = @levels where id = @id and levels = @before;
 -- name: TeamWorkspaceDelete
 delete from team_workspaces where id = @id;
 
+-- name: TeamWorkspacesEnd
+delete from team_workspaces where workspace_id = @workspace_id;
+
 -- name: TeamProjectByID
 select a.id, a.organization_id as organization, a.team_id as team, '' as workspace, a.project_id as project, a.levels
   from team_projects a join organizations o on o.id = a.organization_id and o.deleted_at is null
