@@ -55,6 +55,18 @@ func (s *server) membershipIncludes(r *request, wanted includes, list ...account
 	return included, nil
 }
 
+// membershipInclude reads what to include. Here clients expect what cannot be included
+// to be refused, in these words.
+func membershipInclude(r *request) (includes, error) {
+	wanted := r.includes()
+	for name := range wanted {
+		if name != "user" && name != "teams" && name != "" {
+			return nil, fault.New(fault.Malformed, "invalid_parameter", "Invalid include parameter: a membership includes user and teams, not %q.", name)
+		}
+	}
+	return wanted, nil
+}
+
 func (s *server) listMemberships(r *request) (answer, error) {
 	p, err := parsePaging(r.query)
 	if err != nil {
@@ -66,6 +78,10 @@ func (s *server) listMemberships(r *request) (answer, error) {
 	default:
 		return answer{}, fault.New(fault.Malformed, "invalid_parameter", "A membership is active or invited, never %q.", filter.Status)
 	}
+	wanted, err := membershipInclude(r)
+	if err != nil {
+		return answer{}, err
+	}
 	list, total, err := s.Accounts.Memberships(r.ctx, r.actor, r.vars["organization"], filter)
 	if err != nil {
 		return answer{}, err
@@ -74,7 +90,7 @@ func (s *server) listMemberships(r *request) (answer, error) {
 	for _, m := range list {
 		items = append(items, newMembershipView(m))
 	}
-	included, err := s.membershipIncludes(r, r.includes(), list...)
+	included, err := s.membershipIncludes(r, wanted, list...)
 	return page(items, p, total, included...), err
 }
 
@@ -110,11 +126,15 @@ func (s *server) readMembership(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	wanted, err := membershipInclude(r)
+	if err != nil {
+		return answer{}, err
+	}
 	m, err := s.Accounts.Membership(r.ctx, r.actor, membership)
 	if err != nil {
 		return answer{}, err
 	}
-	included, err := s.membershipIncludes(r, r.includes(), m)
+	included, err := s.membershipIncludes(r, wanted, m)
 	return ok(newMembershipView(m), included...), err
 }
 

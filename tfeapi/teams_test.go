@@ -129,6 +129,8 @@ func TestClientMemberships(t *testing.T) {
 	again, err := w.client.OrganizationMemberships.ReadWithOptions(ctx, invited.ID, tfe.OrganizationMembershipReadOptions{Include: []tfe.OrgMembershipIncludeOpt{tfe.OrgMembershipUser}})
 	require.NoError(t, err)
 	assert.Equal(t, invited, again)
+	_, err = w.client.OrganizationMemberships.ReadWithOptions(ctx, invited.ID, tfe.OrganizationMembershipReadOptions{Include: []tfe.OrgMembershipIncludeOpt{"users"}})
+	require.ErrorIs(t, err, tfe.ErrInvalidIncludeValue)
 	read, err := w.client.OrganizationMemberships.Read(ctx, invited.ID)
 	require.NoError(t, err)
 	assert.Equal(t, &tfe.User{ID: invited.User.ID}, read.User)
