@@ -89,6 +89,15 @@ func (w world) member(name string, org accounts.Organization, role authz.Role) a
 	return w.actor(u)
 }
 
+// owners is the id of the team that every organization has.
+func (w world) owners(org accounts.Organization) ids.Team {
+	w.Helper()
+	teams, _, err := w.Teams(ctx, system, org.Name, accounts.TeamFilter{Names: []string{"owners"}})
+	require.NoError(w, err)
+	require.Len(w, teams, 1)
+	return teams[0].ID
+}
+
 func (w world) exec(sql string, args postgres.Args) {
 	w.Helper()
 	require.NoError(w, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {

@@ -125,7 +125,7 @@ func AllowedPool(ctx context.Context, tx postgres.Tx, actor authz.Actor, action 
 // launcher against the rule is Invalid, an unknown workspace or project NotFound.
 func (s *Service) CreatePool(ctx context.Context, actor authz.Actor, organization string, c PoolChanges) (p Pool, err error) {
 	err = postgres.InTx(ctx, s.db, "accounts.create-pool", func(tx postgres.Tx) error {
-		org, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, organization)
+		org, err := AllowedOrganization(ctx, tx, actor, authz.AgentPoolsManage, organization)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (s *Service) CreatePool(ctx context.Context, actor authz.Actor, organizatio
 		if err := setScope(ctx, tx, org.ID, id, c); err != nil {
 			return err
 		}
-		if p, err = AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id); err != nil {
+		if p, err = AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id); err != nil {
 			return err
 		}
 		return recordPool(ctx, tx, actor, org.ID, id, "runner-group.created", poolDetails(p))
@@ -157,7 +157,7 @@ func (s *Service) CreatePool(ctx context.Context, actor authz.Actor, organizatio
 
 // UpdatePool changes what is said and leaves the rest. It is refused like CreatePool.
 func UpdatePool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.RunnerGroup, c PoolChanges) (Pool, error) {
-	before, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id)
+	before, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil {
 		return Pool{}, err
 	}
@@ -174,7 +174,7 @@ func UpdatePool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.R
 	if err := setScope(ctx, tx, before.Organization, id, c); err != nil {
 		return Pool{}, err
 	}
-	after, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id)
+	after, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil {
 		return Pool{}, err
 	}

@@ -28,7 +28,7 @@ func (s *Service) CreateAgentToken(ctx context.Context, actor authz.Actor, pool 
 		return "", AgentToken{}, err
 	}
 	err = postgres.InTx(ctx, s.db, "accounts.create-agent-token", func(tx postgres.Tx) error {
-		p, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, pool)
+		p, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, pool)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Service) CreateAgentToken(ctx context.Context, actor authz.Actor, pool 
 		if plain, id, err = insertAgentToken(ctx, tx, actor, p.Organization, pool, description); err != nil {
 			return err
 		}
-		token, err = allowedAgentToken(ctx, tx, actor, authz.OrganizationUpdate, id)
+		token, err = allowedAgentToken(ctx, tx, actor, authz.AgentPoolsManage, id)
 		return err
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func insertAgentToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, or
 // there are in all. For owners.
 func (s *Service) AgentTokens(ctx context.Context, actor authz.Actor, pool ids.RunnerGroup, page Page) (tokens []AgentToken, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "accounts.agent-tokens", func(tx postgres.Tx) error {
-		if _, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, pool); err != nil {
+		if _, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, pool); err != nil {
 			return err
 		}
 		args := postgres.Args{"group_id": pool, "limit": page.Limit(), "offset": page.Offset()}
@@ -77,7 +77,7 @@ func (s *Service) AgentTokens(ctx context.Context, actor authz.Actor, pool ids.R
 // AgentToken gives a token of a pool by its id. For owners.
 func (s *Service) AgentToken(ctx context.Context, actor authz.Actor, id ids.Token) (token AgentToken, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "accounts.agent-token", func(tx postgres.Tx) (err error) {
-		token, err = allowedAgentToken(ctx, tx, actor, authz.OrganizationUpdate, id)
+		token, err = allowedAgentToken(ctx, tx, actor, authz.AgentPoolsManage, id)
 		return err
 	})
 	return token, err
@@ -98,7 +98,7 @@ func allowedAgentToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, a
 // known by it any more, a waiting one included. For owners. What its runners were
 // offered is the caller's to give back.
 func RevokeAgentToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Token) error {
-	token, err := allowedAgentToken(ctx, tx, actor, authz.OrganizationUpdate, id)
+	token, err := allowedAgentToken(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,13 @@
 // and the tokens, passwords and sessions by which people and runner groups prove
 // themselves.
 //
-// Owns: tables users, organizations, memberships, tokens, runner_groups with its lists
+// Owns: tables users, organizations, memberships, teams, team_memberships, tokens, runner_groups with its lists
 // runner_group_workspaces and runner_group_projects, runner_tokens, sessions,
 // login_codes, sign_in_attempts, totp_factors, recovery_codes.
-// Words: user token (hfu_…, acts as its user), runner group (a set of runners that
+// Words: user token (hfu_…, acts as its user), team (members of an organization with rights of their own; what
+// it may do in a workspace or project is kept by package workspaces), owners team (the members whose
+// membership has the role owner, seen as a team), team token (hft_…, acts as its team, in the name of an
+// account of the team), organization token (hfo_…), invited (an address that a place is kept for), runner group (a set of runners that
 // show the same tokens, hfr_…; without an organization it serves all), agent pool (the
 // same as people manage it), agent token (a token of a pool), site admin (may
 // do everything), role (what a user is in an organization), session (a person signed
@@ -17,7 +20,9 @@
 // session it came with), reset (somebody else took a user's factor away).
 // Invariants: a token or password is stored only as its digest, so the database
 // cannot give it back (tokens_hash, TestTokensAreStoredAsDigests); whether a token
-// has expired is decided by the database's clock (TestAuthenticateRefuses…); an
+// has expired is decided by the database's clock (TestAuthenticateRefuses…); a token brings all
+// rights of whom it stands for in one statement (TestATokenBringsWhatTheTeamsGive); nobody gives
+// more than it has (tfeapi.TestNobodyGivesMoreThanItHas); the last owner stays (TestTheLastOwnerStays); an
 // organization has its key and, when a user made it, an owner from its first
 // instant (TestCreateOrganization…); a login code gives at most one token, and using
 // it again takes that token away (TestALoginCode…); passwords are guessed no faster

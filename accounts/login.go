@@ -125,7 +125,7 @@ func (s *Service) RedeemLoginCode(ctx context.Context, x LoginExchange) (plain s
 			return nil // committed: the code is spent
 		}
 		actor := authz.Actor{Kind: authz.UserActor, User: code.UserID}
-		if plain, token, err = insertToken(ctx, tx, actor, code.UserID, code.Description, LoginLifetime); err != nil {
+		if plain, token, err = insertToken(ctx, tx, actor, Token{Kind: UserToken, User: code.UserID}, NewToken{Description: code.Description, lifetime: LoginLifetime}); err != nil {
 			return err
 		}
 		granted = true

@@ -159,6 +159,15 @@ func AllowedOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	return org, nil
 }
 
+// organizationsOf gives those that the actor may know of.
+func organizationsOf(actor authz.Actor) []ids.Organization {
+	visible := slices.Collect(maps.Keys(actor.Roles))
+	if actor.Organization != "" && authz.Can(actor, authz.OrganizationRead, authz.Object{Organization: actor.Organization}) {
+		visible = append(visible, actor.Organization)
+	}
+	return visible
+}
+
 func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) (Organization, error) {
 	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationByID"), postgres.Args{"id": id})
 	if postgres.NoRow(err) {
@@ -170,10 +179,7 @@ func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) 
 // Organizations gives those the actor sees, by name, and how many there are in all.
 // The zero page is the whole list: clients that ask without one read no second page.
 func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Page) ([]Organization, int, error) {
-	visible := slices.Collect(maps.Keys(actor.Roles))
-	if actor.Kind == authz.AttemptActor {
-		visible = []ids.Organization{actor.Organization}
-	}
+	visible := organizationsOf(actor)
 	args := postgres.Args{
 		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible,
 		"limit": int64(math.MaxInt64), "offset": int64(0),
@@ -197,7 +203,7 @@ func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Pag
 // role it has. For owners and site admins, who must be stepped up (as RequireStepUp) to
 // make an owner; an unknown user is NotFound, an unknown role Invalid.
 func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Organization, user ids.User, role authz.Role) error {
-	if err := authz.Allow(actor, authz.OrganizationUpdate, authz.Object{Organization: org, Noun: "organization", Name: string(org)}); err != nil {
+	if err := authz.Allow(actor, authz.MembershipManage, authz.Object{Organization: org, Noun: "organization", Name: string(org)}); err != nil {
 		return err
 	}
 	if role != authz.Owner && role != authz.Member {
@@ -211,6 +217,9 @@ func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Orga
 			return err
 		}
 		if role == authz.Owner {
+			if err := onlyOwners(actor, org, "make an owner"); err != nil {
+				return err
+			}
 			if err := s.demandStepUp(ctx, tx, actor); err != nil {
 				return err
 			}
@@ -222,6 +231,14 @@ func (s *Service) AddMember(ctx context.Context, actor authz.Actor, org ids.Orga
 			Organization: org, Actor: actor, Action: "member.set", ObjectKind: "user", ObjectID: string(user), Details: map[string]any{"role": role},
 		})
 	})
+}
+
+// onlyOwners refuses what no permission but that of an owner covers.
+func onlyOwners(actor authz.Actor, org ids.Organization, what string) error {
+	if actor.IsOwner(org) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "forbidden", "Only an owner of the organization can %s.", what)
 }
 
 func setMember(ctx context.Context, tx postgres.Tx, org ids.Organization, user ids.User, role authz.Role) error {

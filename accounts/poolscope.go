@@ -64,7 +64,7 @@ func poolNameTaken(err error) error {
 // DrainPool says that nothing more is offered to the runners of a pool, or that it is
 // again. What they execute goes on. For owners.
 func DrainPool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.RunnerGroup, drain bool) (Pool, error) {
-	before, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id)
+	before, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil || before.Draining == drain {
 		return before, err
 	}
@@ -75,7 +75,7 @@ func DrainPool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Ru
 	if err != nil {
 		return Pool{}, err
 	}
-	after, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id)
+	after, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil {
 		return Pool{}, err
 	}
@@ -90,7 +90,7 @@ func DrainPool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Ru
 // owners. One that a workspace names is a Conflict "pool_in_use": its runs would wait
 // for ever. What its runners were offered is the caller's to give back.
 func DeletePool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.RunnerGroup) error {
-	p, err := AllowedPool(ctx, tx, actor, authz.OrganizationUpdate, id)
+	p, err := AllowedPool(ctx, tx, actor, authz.AgentPoolsManage, id)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,40 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
 -- fragment: ActorColumns
-u.id as user_id, u.username, u.site_admin,
-       coalesce(array_agg(m.organization_id order by m.organization_id) filter (where m.organization_id is not null), '{}') as organizations,
-       coalesce(array_agg(m.role order by m.organization_id) filter (where m.organization_id is not null), '{}') as roles
+coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin, false) as site_admin, coalesce(u.service_account, false) as service_account,
+       roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
 
--- fragment: ActorRoles
-left join (memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null) on m.user_id = u.id
+-- fragment: ActorRights
+-- What the user u may do: its role in each organization that exists, and what its teams give, as rows of organization, scope
+-- (empty, or the id of a team, project or workspace) and the names of levels. The account of a team is as good as a member of it.
+cross join lateral (
+    select coalesce(array_agg(x.organization_id order by x.organization_id), '{}') as organizations, coalesce(array_agg(x.role order by x.organization_id), '{}') as roles
+      from (select m.organization_id, m.role from memberships m where m.user_id = u.id and m.status = 'active'
+            union all
+            select t.organization_id, case when t.is_owners then 'owner' else 'member' end from teams t where t.service_user_id = u.id) x
+      join organizations o on o.id = x.organization_id and o.deleted_at is null) roles
+cross join lateral (
+    with mine as materialized (
+        select t.id, t.organization_id, t.organization_access
+          from (select tm.team_id as id from team_memberships tm
+                  join memberships m on m.organization_id = tm.organization_id and m.user_id = tm.user_id and m.status = 'active'
+                 where tm.user_id = u.id
+                union all
+                select s.id from teams s where s.service_user_id = u.id
+                union all
+                select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
+                 where m.user_id = u.id and m.role = 'owner' and m.status = 'active') member
+          join teams t on t.id = member.id
+          join organizations o on o.id = t.organization_id and o.deleted_at is null
+    )
+    select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
+      from (select mine.organization_id, mine.id as scope, '' as levels from mine
+            union all
+            select mine.organization_id, '', 'organization:' || a.access from mine, unnest(mine.organization_access) as a (access)
+            union all
+            select a.organization_id, a.project_id, array_to_string(a.levels, ' ') from mine join team_projects a on a.team_id = mine.id
+            union all
+            select a.organization_id, a.workspace_id, array_to_string(a.levels, ' ') from mine join team_workspaces a on a.team_id = mine.id) g) granted
 
 -- fragment: SessionCounts
 s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'
@@ -15,39 +43,47 @@ s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s
 t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
 
 -- name: TokenActor
--- The user behind a token that counts, with its roles in organizations that exist.
-select {ActorColumns}, t.id as token
+-- Whoever a token that counts stands for, with all it may do. A token without a user is the organization's.
+select {ActorColumns}, t.id as token, t.kind as token_kind,
+       coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, coalesce(o.id, '') as organization, coalesce(o.name, '') as organization_name
   from tokens t
-  join users u on u.id = t.user_id
-  {ActorRoles}
- where t.hash = @hash and {TokenCounts}
- group by u.id, t.id;
+  left join organizations o on o.id = t.organization_id and o.deleted_at is null
+  left join teams team on team.id = t.team_id
+  left join users u on u.id = coalesce(t.user_id, team.service_user_id)
+  {ActorRights}
+ where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null);
 
 -- name: UserActor
--- A user with its roles as they are now, whoever asks.
-select {ActorColumns}, '' as token
+-- A user, or the account of a team, with its rights as they are now, whoever asks.
+select {ActorColumns}, '' as token, '' as token_kind,
+       coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, '' as organization, '' as organization_name
   from users u
-  {ActorRoles}
- where u.id = @user_id
- group by u.id;
+  left join teams team on team.service_user_id = u.id
+  {ActorRights}
+ where u.id = @user_id;
+
+-- fragment: TokenColumns
+t.id, t.kind, coalesce(t.user_id, '') as "user", coalesce(t.organization_id, '') as organization, coalesce(t.team_id, '') as team, t.description,
+       coalesce(t.created_by, '') as created_by, t.created_at, t.expires_at
 
 -- name: TokenInsert
-insert into tokens (id, user_id, hash, description, expires_at)
-values (@id, @user_id, @hash, @description,
-        clock_timestamp() + case when @seconds::float8 = 0 then interval '2 years' else make_interval(secs => @seconds::float8) end)
-returning id, user_id, description, created_at, expires_at;
+-- For one user, team or organization; it ends at the instant that is given, else after the lifetime, else after two years.
+insert into tokens as t (id, kind, user_id, organization_id, team_id, hash, description, created_by, expires_at)
+values (@id, @kind, nullif(@user_id::text, ''), nullif(@organization_id::text, ''), nullif(@team_id::text, ''), @hash, @description, nullif(@created_by::text, ''),
+        coalesce(@expires_at::timestamptz, clock_timestamp() + case when @seconds::float8 = 0 then interval '2 years' else make_interval(secs => @seconds::float8) end))
+returning {TokenColumns};
 
 -- name: TokenOwner
-select user_id from tokens where id = @id and revoked_at is null;
+select user_id from tokens where id = @id and kind = 'user' and revoked_at is null;
 
 -- name: TokenRevoke
 update tokens set revoked_at = clock_timestamp() where id = @id and user_id = @user_id and revoked_at is null;
 
 -- name: UserTokens
-select id, user_id, description, created_at, expires_at
-  from tokens
- where user_id = @user_id and revoked_at is null and (expires_at is null or expires_at > clock_timestamp())
- order by created_at desc, id;
+select {TokenColumns}
+  from tokens t
+ where t.user_id = @user_id and {TokenCounts}
+ order by t.created_at desc, t.id;
 
 -- name: SessionInsert
 -- Only while the password is the one that was checked; the lock makes a change of it wait.
@@ -56,12 +92,11 @@ select @hash, id from users where id = @user_id and password_hash = @password_ha
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
-select {ActorColumns}, '' as token
+select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team_name, '' as organization, '' as organization_name
   from sessions s
   join users u on u.id = s.user_id
-  {ActorRoles}
- where s.hash = @hash and {SessionCounts}
- group by u.id;
+  {ActorRights}
+ where s.hash = @hash and {SessionCounts};
 
 -- name: SessionSeen
 -- Written at most once a minute: a page view is no reason for a write.
@@ -244,25 +279,37 @@ update runner_tokens set revoked_at = clock_timestamp() where id = @id and revok
 -- The server of before looks here.
 update runner_groups set token_hash = null where token_hash = @hash;
 
+-- fragment: UserColumns
+id, case when invited then '' else username end as username, email, site_admin, service_account, invited, created_at
+
+-- name: UserClaim
+-- Who was only an address so far becomes the user with that address.
+update users set username = @username, email = @email, site_admin = @site_admin, invited = false
+ where id = (select u.id from users u where u.invited and lower(u.email) = lower(@email) order by u.created_at limit 1 for update)
+returning {UserColumns};
+
+-- name: MembershipsAccept
+update memberships set status = 'active' where user_id = @user_id and status = 'invited';
+
 -- name: UserInsert
 insert into users (id, username, email, site_admin)
 values (@id, @username, @email, @site_admin)
-returning id, username, email, site_admin, created_at;
+returning {UserColumns};
 
 -- name: UserByID
-select id, username, email, site_admin, created_at from users where id = @id;
+select {UserColumns} from users where id = @id;
 
 -- name: UserByName
-select id, username, email, site_admin, created_at from users where username = @username;
+select {UserColumns} from users where username = @username and not invited;
 
 -- name: UsersByID
-select id, username, email, site_admin, created_at from users where id = any(@ids::text[]);
+select {UserColumns} from users where id = any(@ids::text[]);
 
 -- name: UserBelongs
 select exists (select from memberships where user_id = @user_id and organization_id = any(@organizations::text[]));
 
 -- name: UserPassword
-select id, username, email, site_admin, created_at, coalesce(password_hash, '') as password_hash from users where username = @username;
+select {UserColumns}, coalesce(password_hash, '') as password_hash from users where username = @username;
 
 -- name: UserPasswordSet
 update users set password_hash = @password_hash where id = @id and username = @username;
@@ -270,7 +317,7 @@ update users set password_hash = @password_hash where id = @id and username = @u
 -- name: MemberSet
 insert into memberships (organization_id, user_id, role)
 values (@organization_id, @user_id, @role)
-on conflict (organization_id, user_id) do update set role = excluded.role;
+on conflict (organization_id, user_id) do update set role = excluded.role, status = 'active';
 
 -- name: OrganizationInsert
 insert into organizations (id, name, email)

@@ -16,7 +16,10 @@ import (
 //go:embed queries.sql
 var queriesSQL string
 
-var queries = postgres.ParseQueries(queriesSQL)
+//go:embed teams.sql
+var teamsSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL)
 
 // Sealer makes the key under which everything of an organization is sealed, and seals
 // what belongs to a user, who is in no organization or in several.

@@ -18,19 +18,44 @@ import (
 // The prefixes tell people, and scanners for leaked secrets, what a token is.
 const (
 	userPrefix        = "hfu_"
+	teamPrefix        = "hft_"
+	orgPrefix         = "hfo_"
 	runnerGroupPrefix = "hfr_"
 	sessionPrefix     = "hfs_"
 	codePrefix        = "hfc_"
 	secretBytes       = 32
 )
 
-// Token is a user token without its secret. ExpiresAt is nil for one that never ends.
+// TokenKind says for whom a token acts.
+type TokenKind string
+
+// The kinds of tokens.
+const (
+	UserToken         TokenKind = "user"
+	TeamToken         TokenKind = "team"
+	OrganizationToken TokenKind = "organization"
+	AuditToken        TokenKind = "audit-trails" // an organization's, that reads its audit trail and nothing else
+)
+
+// Token is a token without its secret. One of User, Team and Organization says whose it is;
+// a team's has the organization too.
 type Token struct {
-	ID          ids.Token
-	User        ids.User
+	ID           ids.Token
+	Kind         TokenKind
+	User         ids.User
+	Organization ids.Organization
+	Team         ids.Team
+	Description  string
+	CreatedBy    ids.User // empty when it was the server's operator
+	CreatedAt    time.Time
+	ExpiresAt    *time.Time // nil for one that never ends
+}
+
+// NewToken is what a token is made from. Without ExpiresAt it lasts two years.
+type NewToken struct {
 	Description string
-	CreatedAt   time.Time
 	ExpiresAt   *time.Time
+	lifetime    time.Duration // when there is no ExpiresAt; 0 is two years
 }
 
 // newSecret makes a token and the digest under which it is stored.
@@ -54,59 +79,6 @@ func wellFormed(token, prefix string) bool {
 	return ok && err == nil && len(secret) == secretBytes
 }
 
-// Authenticate gives the actor behind a user token, with its roles. A token that is
-// unknown, expired or revoked is Unauthenticated; the answer does not say which.
-func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, error) {
-	if !wellFormed(token, userPrefix) {
-		return authz.Actor{}, unauthenticated()
-	}
-	return s.actor(ctx, "accounts.authenticate", "TokenActor", token, unauthenticated())
-}
-
-// ActorOf gives a user with the roles it has now, for an act that was asked for
-// earlier and happens in its name.
-func ActorOf(ctx context.Context, tx postgres.Tx, user ids.User) (authz.Actor, error) {
-	found, err := postgres.One[actorRow](ctx, tx, queries.Get("UserActor"), postgres.Args{"user_id": user})
-	if postgres.NoRow(err) {
-		return authz.Actor{}, fault.Missing("user", string(user))
-	}
-	return found.actor(), err
-}
-
-// actor gives the user, with its roles, whom the named statement finds by a secret's
-// digest, or otherwise.
-func (s *Service) actor(ctx context.Context, name, query, secret string, otherwise error) (authz.Actor, error) {
-	var found actorRow
-	err := postgres.InOneStatement(ctx, s.db, name, func(tx postgres.Tx) (err error) {
-		found, err = postgres.One[actorRow](ctx, tx, queries.Get(query), postgres.Args{"hash": digest(secret)})
-		if postgres.NoRow(err) {
-			return otherwise
-		}
-		return err
-	})
-	if err != nil {
-		return authz.Actor{}, err
-	}
-	return found.actor(), nil
-}
-
-type actorRow struct {
-	UserID        ids.User
-	Username      string
-	SiteAdmin     bool
-	Organizations []ids.Organization
-	Roles         []authz.Role
-	Token         ids.Token // empty when it was none that showed who asks
-}
-
-func (r actorRow) actor() authz.Actor {
-	roles := make(map[ids.Organization]authz.Role, len(r.Organizations))
-	for i, org := range r.Organizations {
-		roles[org] = r.Roles[i]
-	}
-	return authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: roles, Token: r.Token}
-}
-
 func unauthenticated() error {
 	return fault.New(fault.Unauthenticated, "unauthenticated", "The token is unknown, has expired or was revoked. Ask for a new one and log in again.")
 }
@@ -115,22 +87,29 @@ func unauthenticated() error {
 // cannot be had again. A lifetime of 0 is two years. Users make their own tokens,
 // site admins those of everybody; a user the actor may not act for is NotFound.
 func (s *Service) CreateUserToken(ctx context.Context, actor authz.Actor, user ids.User, description string, lifetime time.Duration) (string, Token, error) {
+	if lifetime < 0 {
+		return "", Token{}, inThePast()
+	}
+	return s.IssueUserToken(ctx, actor, user, NewToken{Description: description, lifetime: lifetime})
+}
+
+// IssueUserToken is CreateUserToken with the instant at which the token ends.
+func (s *Service) IssueUserToken(ctx context.Context, actor authz.Actor, user ids.User, n NewToken) (plain string, token Token, err error) {
 	if err := allowSelf(actor, user, string(user)); err != nil {
 		return "", Token{}, err
 	}
-	if lifetime < 0 {
-		return "", Token{}, Invalid("expired-at", "Expired at must be in the future")
-	}
-	if err := CheckText("description", "Description", description, 512); err != nil {
+	if err := n.check(); err != nil {
 		return "", Token{}, err
 	}
-	var plain string
-	var token Token
-	err := postgres.InTx(ctx, s.db, "accounts.create-token", func(tx postgres.Tx) (err error) {
-		if _, err := findUser(ctx, tx, user); err != nil {
+	err = postgres.InTx(ctx, s.db, "accounts.create-token", func(tx postgres.Tx) error {
+		found, err := findUser(ctx, tx, user)
+		if err != nil {
 			return err
 		}
-		plain, token, err = insertToken(ctx, tx, actor, user, description, lifetime)
+		if found.ServiceAccount || found.Invited { // nobody who could hold a token
+			return fault.Missing("user", string(user))
+		}
+		plain, token, err = insertToken(ctx, tx, actor, Token{Kind: UserToken, User: user}, n)
 		return err
 	})
 	if err != nil {
@@ -139,31 +118,41 @@ func (s *Service) CreateUserToken(ctx context.Context, actor authz.Actor, user i
 	return plain, token, nil
 }
 
-// insertToken makes a token for a user that exists, with its audit entry.
-func insertToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, user ids.User, description string, lifetime time.Duration) (string, Token, error) {
-	plain, hash := newSecret(userPrefix)
-	r, err := postgres.One[tokenRow](ctx, tx, queries.Get("TokenInsert"), postgres.Args{
-		"id": ids.New[ids.Token](), "user_id": user, "hash": hash, "description": description, "seconds": lifetime.Seconds(),
+func (n NewToken) check() error { return CheckText("description", "Description", n.Description, 512) }
+
+func inThePast() error { return Invalid("expired-at", "Expired at must be in the future") }
+
+// insertToken makes a token for one that exists, with its audit entry.
+func insertToken(ctx context.Context, tx postgres.Tx, actor authz.Actor, owner Token, n NewToken) (string, Token, error) {
+	plain, hash := newSecret(map[TokenKind]string{UserToken: userPrefix, TeamToken: teamPrefix}[owner.Kind])
+	if owner.Kind == OrganizationToken || owner.Kind == AuditToken {
+		plain, hash = newSecret(orgPrefix)
+	}
+	token, err := postgres.One[Token](ctx, tx, queries.Get("TokenInsert"), postgres.Args{
+		"id": ids.New[ids.Token](), "kind": string(owner.Kind), "user_id": owner.User, "organization_id": owner.Organization, "team_id": owner.Team,
+		"hash": hash, "description": n.Description, "created_by": actor.User, "expires_at": n.ExpiresAt, "seconds": n.lifetime.Seconds(),
 	})
 	if err != nil {
 		return "", Token{}, err
 	}
-	return plain, r.token(), audit.Append(ctx, tx, audit.Entry{
-		Actor: actor, Action: "token.created", ObjectKind: "token", ObjectID: string(r.ID), Details: map[string]any{"user": user},
+	if token.ExpiresAt != nil && !token.ExpiresAt.After(token.CreatedAt) {
+		return "", Token{}, inThePast()
+	}
+	return plain, token, audit.Append(ctx, tx, audit.Entry{
+		Organization: token.Organization, Actor: actor, Action: "token.created", ObjectKind: "token", ObjectID: string(token.ID), Details: token.whose(),
 	})
 }
 
-// tokenRow is a Token as the statements give it.
-type tokenRow struct {
-	ID          ids.Token
-	UserID      ids.User
-	Description string
-	CreatedAt   time.Time
-	ExpiresAt   *time.Time
-}
-
-func (r tokenRow) token() Token {
-	return Token{ID: r.ID, User: r.UserID, Description: r.Description, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+// whose tells the audit trail what the token acts for.
+func (t Token) whose() map[string]any {
+	details := map[string]any{"kind": t.Kind}
+	switch t.Kind {
+	case UserToken:
+		details["user"] = t.User
+	case TeamToken:
+		details["team"] = t.Team
+	}
+	return details
 }
 
 // UserTokens gives the tokens of the user that count, the newest first. A user the
@@ -173,11 +162,8 @@ func (s *Service) UserTokens(ctx context.Context, actor authz.Actor, user ids.Us
 		return nil, err
 	}
 	var tokens []Token
-	err := postgres.InSnapshot(ctx, s.db, "accounts.tokens", func(tx postgres.Tx) error {
-		rows, err := postgres.All[tokenRow](ctx, tx, queries.Get("UserTokens"), postgres.Args{"user_id": user})
-		for _, r := range rows {
-			tokens = append(tokens, r.token())
-		}
+	err := postgres.InSnapshot(ctx, s.db, "accounts.tokens", func(tx postgres.Tx) (err error) {
+		tokens, err = postgres.All[Token](ctx, tx, queries.Get("UserTokens"), postgres.Args{"user_id": user})
 		return err
 	})
 	return tokens, err

@@ -28,6 +28,7 @@ func TestAuthenticateGivesTheUserWithItsRoles(t *testing.T) {
 	assert.Equal(t, authz.Actor{
 		Kind: authz.UserActor, User: ada.ID, Name: "ada",
 		Roles: map[ids.Organization]authz.Role{one.ID: authz.Owner, two.ID: authz.Member}, Token: actor.Token,
+		Grants: map[ids.Organization]authz.Grants{one.ID: {Teams: []ids.Team{w.owners(one)}}},
 	}, actor)
 	tokens, err := w.UserTokens(ctx, actor, ada.ID)
 	require.NoError(t, err)

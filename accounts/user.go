@@ -2,9 +2,7 @@ package accounts
 
 import (
 	"context"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +19,10 @@ type User struct {
 	Username  string
 	Email     string
 	SiteAdmin bool
-	CreatedAt time.Time
+	// ServiceAccount is true of what is no person but the name under which a team's tokens work.
+	ServiceAccount bool
+	Invited        bool // only an address so far, without a name
+	CreatedAt      time.Time
 }
 
 // NewUser is what a user is made from. Email may be empty.
@@ -53,9 +54,11 @@ func (s *Service) CreateUser(ctx context.Context, actor authz.Actor, n NewUser) 
 				return err
 			}
 		}
-		user, err = postgres.One[User](ctx, tx, queries.Get("UserInsert"), postgres.Args{
-			"id": ids.New[ids.User](), "username": n.Username, "email": n.Email, "site_admin": n.SiteAdmin,
-		})
+		if user, err = claimInvitation(ctx, tx, n); postgres.NoRow(err) {
+			user, err = postgres.One[User](ctx, tx, queries.Get("UserInsert"), postgres.Args{
+				"id": ids.New[ids.User](), "username": n.Username, "email": n.Email, "site_admin": n.SiteAdmin,
+			})
+		}
 		if violates(err, "users_username") {
 			return Taken("username", "Username")
 		}
@@ -66,6 +69,20 @@ func (s *Service) CreateUser(ctx context.Context, actor authz.Actor, n NewUser) 
 			Actor: actor, Action: "user.created", ObjectKind: "user", ObjectID: string(user.ID), Details: map[string]any{"site_admin": n.SiteAdmin},
 		})
 	})
+	return user, err
+}
+
+// claimInvitation gives the new user the place that was kept for its address, with its
+// memberships; no row when it was never invited.
+func claimInvitation(ctx context.Context, tx postgres.Tx, n NewUser) (User, error) {
+	if n.Email == "" {
+		return User{}, postgres.ErrNoRow
+	}
+	user, err := postgres.One[User](ctx, tx, queries.Get("UserClaim"), postgres.Args{"username": n.Username, "email": n.Email, "site_admin": n.SiteAdmin})
+	if err != nil {
+		return User{}, err
+	}
+	_, err = postgres.Exec(ctx, tx, queries.Get("MembershipsAccept"), postgres.Args{"user_id": user.ID})
 	return user, err
 }
 
@@ -102,11 +119,11 @@ func (s *Service) visibleUser(ctx context.Context, actor authz.Actor, asked stri
 		if user, err = find(tx); err != nil {
 			return err
 		}
-		if allowSelf(actor, user.ID, asked) == nil {
+		if allowSelf(actor, user.ID, asked) == nil || (actor.Kind == authz.TeamActor && actor.User == user.ID) {
 			return nil
 		}
 		known, err := postgres.Value[bool](ctx, tx, queries.Get("UserBelongs"), postgres.Args{
-			"user_id": user.ID, "organizations": slices.Collect(maps.Keys(actor.Roles)),
+			"user_id": user.ID, "organizations": organizationsOf(actor),
 		})
 		if err == nil && !known {
 			return fault.Missing("user", asked)

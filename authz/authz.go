@@ -1,48 +1,11 @@
 package authz
 
 import (
+	"slices"
+
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 )
-
-// Action is something that can be allowed. The names are those of the API documentation.
-type Action string
-
-// The actions.
-const (
-	OrganizationRead     Action = "organization:read"
-	OrganizationCreate   Action = "organization:create"
-	OrganizationUpdate   Action = "organization:update"
-	OrganizationDelete   Action = "organization:delete"
-	ProjectCreate        Action = "project:create"
-	WorkspaceRead        Action = "workspace:read"
-	WorkspaceCreate      Action = "workspace:create"
-	WorkspaceUpdate      Action = "workspace:update"
-	WorkspaceDelete      Action = "workspace:delete"
-	WorkspaceLock        Action = "workspace:lock"
-	WorkspaceForceUnlock Action = "workspace:force-unlock"
-	VariablesRead        Action = "variables:read"
-	VariablesWrite       Action = "variables:write"
-	ConfigurationRead    Action = "configuration:read"
-	ConfigurationUpload  Action = "configuration:upload"
-	RunRead              Action = "run:read"
-	RunQueue             Action = "run:queue"
-	RunApply             Action = "run:apply"
-	RunRecover           Action = "run:recover"
-	StateReadOutputs     Action = "state:read-outputs"
-	StateRead            Action = "state:read"
-	StateWrite           Action = "state:write"
-	StateForce           Action = "state:force"
-	StateRecover         Action = "state:recover"
-)
-
-// Actions lists every action, for tests and for drawing permissions.
-var Actions = []Action{
-	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, ProjectCreate,
-	WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock,
-	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
-	RunRead, RunQueue, RunApply, RunRecover, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
-}
 
 // Role is what a user is in an organization.
 type Role string
@@ -58,9 +21,11 @@ type ActorKind string
 
 // The kinds of actors.
 const (
-	UserActor    ActorKind = "user"    // a person, by a user token
-	AttemptActor ActorKind = "attempt" // a runner executing one attempt, by its attempt token
-	SystemActor  ActorKind = "system"  // the server itself: a sweep or the host's operator
+	UserActor         ActorKind = "user"         // a person, by a user token or signed in to the pages
+	TeamActor         ActorKind = "team"         // a program, by the token of a team
+	OrganizationActor ActorKind = "organization" // a program, by the token of an organization
+	AttemptActor      ActorKind = "attempt"      // a runner executing one attempt, by its attempt token
+	SystemActor       ActorKind = "system"       // the server itself: a sweep or the host's operator
 )
 
 // Phase of the attempt an actor executes.
@@ -75,22 +40,32 @@ const (
 // Actor is who asks, with everything the table needs to know about it.
 type Actor struct {
 	Kind      ActorKind
-	User      ids.User // of a UserActor
+	User      ids.User // of a UserActor; of a TeamActor the account in whose name its work is written down
+	Team      ids.Team // of a TeamActor
 	Name      string   // for showing
 	SiteAdmin bool
 	Roles     map[ids.Organization]Role
-	Token     ids.Token // of a UserActor that showed a user token
-	Session   string    // of a UserActor signed in to the pages: the digest of the session's secret, in hex
+	Grants    map[ids.Organization]Grants // beyond the role; none where no team gives any
+	Token     ids.Token                   // that was shown, of a UserActor, TeamActor or OrganizationActor
+	Session   string                      // of a UserActor signed in to the pages: the digest of the session's secret, in hex
 
 	Attempt      ids.Attempt // of an AttemptActor, with what it is bound to
 	Run          ids.Run
-	Organization ids.Organization
+	Organization ids.Organization // also of an OrganizationActor
 	Workspace    ids.Workspace
 	Phase        Phase
 	Sandbox      string
 	Epoch        int64            // the fence epoch of an apply attempt
 	Predecessor  ids.StateVersion // the state the run was admitted on; empty when there was none
 	Applying     bool             // its authority to apply was redeemed: only now may it publish state
+}
+
+// Grants is what an actor has in one organization beyond its role.
+type Grants struct {
+	Teams      []ids.Team // it belongs to, or that it is
+	Levels     []Level    // hold everywhere in the organization
+	Projects   map[ids.Project][]Level
+	Workspaces map[ids.Workspace][]Level
 }
 
 // System is the server acting on its own behalf.
@@ -101,6 +76,10 @@ func (a Actor) ID() string {
 	switch a.Kind {
 	case UserActor:
 		return string(a.User)
+	case TeamActor:
+		return string(a.Team)
+	case OrganizationActor:
+		return string(a.Organization)
 	case AttemptActor:
 		return string(a.Attempt)
 	default:
@@ -108,21 +87,26 @@ func (a Actor) ID() string {
 	}
 }
 
-// Object is what an action is about. Noun and Name only serve the error text.
-type Object struct {
-	Organization ids.Organization
-	Workspace    ids.Workspace // empty for a thing of the organization itself
-	Noun, Name   string
+// IsPerson tells whether somebody acts who can answer for it, and not a program.
+func (a Actor) IsPerson() bool { return a.Kind == UserActor }
+
+// IsOwner tells whether the actor is an owner of the organization, or as good as one.
+func (a Actor) IsOwner(org ids.Organization) bool {
+	return a.Kind == SystemActor || a.SiteAdmin || a.Roles[org] == Owner
 }
 
-var readActions = set(OrganizationRead, WorkspaceRead, VariablesRead, ConfigurationRead, RunRead, StateReadOutputs, StateRead)
+// InTeam tells whether the actor belongs to the team now, or acts by the team's token.
+func (a Actor) InTeam(org ids.Organization, team ids.Team) bool {
+	return slices.Contains(a.Grants[org].Teams, team)
+}
 
-// rows is the table. A role or phase has exactly the actions of its row.
-var rows = map[string]map[Action]bool{
-	"member":        readActions,
-	"owner":         without(set(Actions...), OrganizationCreate),
-	"attempt:plan":  set(OrganizationRead, WorkspaceRead, StateRead, StateReadOutputs),
-	"attempt:apply": set(OrganizationRead, WorkspaceRead, WorkspaceLock, StateRead, StateReadOutputs, StateWrite),
+// Object is what an action is about. Noun and Name only serve the error text. An object
+// without its project is not covered by what somebody may do in a project.
+type Object struct {
+	Organization ids.Organization
+	Project      ids.Project   // empty for a thing of the organization itself
+	Workspace    ids.Workspace // empty for a thing of the organization or project itself
+	Noun, Name   string
 }
 
 // Can tells whether actor may do action to object.
@@ -131,18 +115,37 @@ func Can(actor Actor, action Action, object Object) bool {
 	case SystemActor:
 		return true
 	case UserActor:
-		if actor.SiteAdmin {
-			return true
-		}
-		return rows[string(actor.Roles[object.Organization])][action]
+		return actor.SiteAdmin || granted(actor, action, object)
+	case TeamActor:
+		return !personal[action] && granted(actor, action, object)
+	case OrganizationActor:
+		return granted(actor, action, object)
 	case AttemptActor:
 		if actor.Organization != object.Organization || (object.Workspace != "" && actor.Workspace != object.Workspace) {
 			return false
 		}
-		return rows["attempt:"+string(actor.Phase)][action]
+		return Level("attempt:" + string(actor.Phase)).Gives(action)
 	}
 	return false
 }
+
+// granted adds up the levels that cover the object: the role's, those for the whole
+// organization, those for the project and those for the workspace. The highest wins.
+func granted(actor Actor, action Action, object Object) bool {
+	if actor.Roles[object.Organization].level().Gives(action) {
+		return true
+	}
+	g := actor.Grants[object.Organization]
+	return anyGives(g.Levels, action) ||
+		(object.Project != "" && anyGives(g.Projects[object.Project], action)) ||
+		(object.Workspace != "" && anyGives(g.Workspaces[object.Workspace], action))
+}
+
+func anyGives(levels []Level, action Action) bool {
+	return slices.ContainsFunc(levels, func(l Level) bool { return l.Gives(action) })
+}
+
+func (r Role) level() Level { return Level("organization:" + string(r)) }
 
 // Allow answers nil when actor may do action to object. Otherwise it answers
 // NotFound when the actor may not even see the object, and Forbidden when it may.
@@ -150,27 +153,20 @@ func Allow(actor Actor, action Action, object Object) error {
 	if Can(actor, action, object) {
 		return nil
 	}
-	see := WorkspaceRead
-	if object.Workspace == "" {
-		see = OrganizationRead
+	see := OrganizationRead
+	switch {
+	case object.Workspace != "":
+		see = WorkspaceRead
+	case object.Project != "":
+		see = ProjectRead
 	}
 	if !Can(actor, see, object) {
 		return fault.Missing(object.Noun, object.Name)
 	}
+	return Forbidden(action, object)
+}
+
+// Forbidden is the answer for what an actor sees but may not do.
+func Forbidden(action Action, object Object) error {
 	return fault.New(fault.Forbidden, "forbidden", "You need the permission %s on %s %q. Ask an owner of the organization for it.", action, object.Noun, object.Name)
-}
-
-func set(actions ...Action) map[Action]bool {
-	m := make(map[Action]bool, len(actions))
-	for _, a := range actions {
-		m[a] = true
-	}
-	return m
-}
-
-func without(m map[Action]bool, actions ...Action) map[Action]bool {
-	for _, a := range actions {
-		delete(m, a)
-	}
-	return m
 }

@@ -61,7 +61,7 @@ func (s *Service) RevokeAgentToken(ctx context.Context, actor authz.Actor, id id
 // waiting one is told at once. For owners.
 func (s *Service) DrainAgent(ctx context.Context, actor authz.Actor, id ids.Runner) (a Agent, err error) {
 	err = postgres.InTx(ctx, s.db, "dispatch.drain-agent", func(tx postgres.Tx) error {
-		before, err := allowedAgent(ctx, tx, actor, authz.OrganizationUpdate, id)
+		before, err := allowedAgent(ctx, tx, actor, authz.AgentPoolsManage, id)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Service) DrainAgent(ctx context.Context, actor authz.Actor, id ids.Runn
 		if err := notifyDrain(ctx, tx, id); err != nil {
 			return err
 		}
-		if a, err = allowedAgent(ctx, tx, actor, authz.OrganizationUpdate, id); err != nil {
+		if a, err = allowedAgent(ctx, tx, actor, authz.AgentPoolsManage, id); err != nil {
 			return err
 		}
 		return recordAgent(ctx, tx, actor, a, "agent.drained")
@@ -87,7 +87,7 @@ func (s *Service) DrainAgent(ctx context.Context, actor authz.Actor, id ids.Runn
 // there is a Conflict "agent_there": drain it first.
 func (s *Service) DeleteAgent(ctx context.Context, actor authz.Actor, id ids.Runner) error {
 	return postgres.InTx(ctx, s.db, "dispatch.delete-agent", func(tx postgres.Tx) error {
-		a, err := allowedAgent(ctx, tx, actor, authz.OrganizationUpdate, id)
+		a, err := allowedAgent(ctx, tx, actor, authz.AgentPoolsManage, id)
 		if err != nil {
 			return err
 		}

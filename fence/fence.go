@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -54,6 +55,20 @@ type Status struct {
 
 // Held tells whether anybody holds the fence.
 func (s Status) Held() bool { return s.Holder.Kind != "" }
+
+// HeldByActor is HeldBy for what the actor is as a holder.
+func (s Status) HeldByActor(actor authz.Actor) bool {
+	holder := HolderOf(actor)
+	return s.HeldBy(holder.Kind, holder.ID)
+}
+
+// HolderOf is what an actor is as the holder of a fence: a user, or a team whose token it showed.
+func HolderOf(actor authz.Actor) Holder {
+	if actor.Kind == authz.TeamActor {
+		return Holder{Kind: Team, ID: string(actor.Team), Name: actor.Name}
+	}
+	return Holder{Kind: User, ID: string(actor.User), Name: actor.Name}
+}
 
 // HeldBy tells whether this very holder does. Nobody holds a free fence, not even
 // a holder without a name.

@@ -33,12 +33,16 @@ type (
 	AuditEntry           string // ae-…
 	EmergencyState       string // es-…; state that tofu could not publish
 	Recovery             string // rcv-…; one recovery of a run
+	Team                 string // team-…
+	Membership           string // ou-…; that a user belongs to an organization
+	TeamWorkspace        string // tws-…; what a team may do in a workspace
+	TeamProject          string // tprj-…; what a team may do in a project
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -93,6 +97,14 @@ func spec[T Any]() (prefix, noun string) {
 		return "es-", "emergency state"
 	case Recovery:
 		return "rcv-", "recovery"
+	case Team:
+		return "team-", "team"
+	case Membership:
+		return "ou-", "organization membership"
+	case TeamWorkspace:
+		return "tws-", "team access"
+	case TeamProject:
+		return "tprj-", "team project access"
 	}
 	return "", ""
 }

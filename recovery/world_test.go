@@ -86,6 +86,9 @@ func newWorld(t *testing.T) *world {
 		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
 		require.NoError(t, err)
 		require.NoError(t, who.AddMember(ctx, system, org, u.ID, role))
+		if role == authz.Member {
+			readsAll(t, who, "acme", name)
+		}
 		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
 		require.NoError(t, err)
 		a, err := who.Authenticate(ctx, token)
@@ -369,4 +372,12 @@ func (s *watchedStore) Get(ctx context.Context, key string) (io.ReadCloser, erro
 		(*before)(key)
 	}
 	return s.Memory.Get(ctx, key)
+}
+
+// readsAll gives a member of the organization the right to read all workspaces, by a team.
+func readsAll(t testing.TB, who *accounts.Service, organization, username string) {
+	name := "readers-of-" + username
+	team, err := who.CreateTeam(ctx, system, organization, accounts.TeamSettings{Name: &name, Access: map[string]bool{"read-workspaces": true, "read-projects": true}})
+	require.NoError(t, err)
+	require.NoError(t, who.AddTeamMembers(ctx, system, team.ID, accounts.TeamMembers{Usernames: []string{username}}))
 }

@@ -21,6 +21,7 @@ type Configuration struct {
 	ID             ids.ConfigurationVersion
 	OrganizationID ids.Organization
 	WorkspaceID    ids.Workspace
+	ProjectID      ids.Project
 	Status         string // pending, uploaded or errored
 	Error          string
 	AutoQueueRuns  bool
@@ -34,7 +35,7 @@ type Configuration struct {
 }
 
 func (c Configuration) object() authz.Object {
-	return authz.Object{Organization: c.OrganizationID, Workspace: c.WorkspaceID, Noun: "configuration version", Name: string(c.ID)}
+	return authz.Object{Organization: c.OrganizationID, Project: c.ProjectID, Workspace: c.WorkspaceID, Noun: "configuration version", Name: string(c.ID)}
 }
 
 // NewConfiguration is what a client asks for.

@@ -278,7 +278,7 @@ func MayCancel(actor authz.Actor, r Run) bool {
 	if authz.Can(actor, authz.RunApply, r.Object()) {
 		return true
 	}
-	own := actor.Kind == authz.UserActor && actor.User == r.CreatedBy
+	own := actor.User != "" && actor.User == r.CreatedBy
 	return own && r.ConfirmedAt == nil && authz.Can(actor, authz.RunQueue, r.Object())
 }
 

@@ -144,7 +144,10 @@ func TestAutoApplyWaitsForSomebodyWhenItsRequesterLostTheRight(t *testing.T) {
 }
 
 func TestAutoApplyNeedsTheRightToApply(t *testing.T) {
-	member := authz.Actor{Kind: authz.UserActor, Roles: map[ids.Organization]authz.Role{"org-1": authz.Member}}
+	member := authz.Actor{
+		Kind: authz.UserActor, Roles: map[ids.Organization]authz.Role{"org-1": authz.Member},
+		Grants: map[ids.Organization]authz.Grants{"org-1": {Workspaces: map[ids.Workspace][]authz.Level{"ws-1": {"workspace:plan"}}}},
+	}
 	ws := workspaces.Workspace{ID: "ws-1", Organization: "org-1", AutoApply: true}
 	auto, err := settleAutoApply(member, ws, NewRun{})
 	require.NoError(t, err)

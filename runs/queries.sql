@@ -1,5 +1,5 @@
 -- fragment: RunColumns
-r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.plan_id) as plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.name as workspace_name, w.client_encrypted, r.durable_status, r.durable_reason,
+r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.plan_id) as plan_id, r.apply_id, r.organization_id, o.name as organization_name, r.workspace_id, w.project_id, w.name as workspace_name, w.client_encrypted, r.durable_status, r.durable_reason,
     r.status_message, r.queue_seq, r.message, r.source, r.created_by, r.plan_only, r.save_plan, r.is_destroy, r.refresh, r.refresh_only, r.auto_apply,
     r.allow_empty_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.generated_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
     r.run_variables_sealed, r.variables_sealed, coalesce(r.predecessor_version_id, '') as predecessor_version_id, r.admitted_at, r.fence_epoch, r.fence_released_at,
@@ -26,7 +26,7 @@ insert into configuration_versions (id, organization_id, workspace_id, auto_queu
 values (@id, @organization_id, @workspace_id, @auto_queue_runs, @speculative, @provisional, @created_by);
 
 -- name: ConfigurationGet
-select id, organization_id, workspace_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
+select id, organization_id, workspace_id, (select w.project_id from workspaces w where w.id = workspace_id) as project_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
     coalesce(created_by, '') as created_by, created_at, uploaded_at
   from configuration_versions where id = @id;
 
@@ -34,7 +34,7 @@ select id, organization_id, workspace_id, status, error, auto_queue_runs, specul
 select id from configuration_versions where id = @id for update;
 
 -- name: ConfigurationList
-select id, organization_id, workspace_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
+select id, organization_id, workspace_id, (select w.project_id from workspaces w where w.id = workspace_id) as project_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
     coalesce(created_by, '') as created_by, created_at, uploaded_at
   from configuration_versions where workspace_id = @workspace_id order by created_at desc, id limit @limit offset @offset;
 

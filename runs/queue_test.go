@@ -109,7 +109,7 @@ func TestTheQueueOfAnOrganization(t *testing.T) {
 	ws := w.workspace()
 	first, second, third := w.run(ws), w.run(ws), w.run(w.workspace())
 	w.take(first.ID)
-	waiting, err := w.runs.Queue(ctx, w.member, w.acme.ID, "acme")
+	waiting, _, err := w.runs.Queue(ctx, w.member, w.acme.ID, "acme")
 	require.NoError(t, err)
 	var got []ids.Run
 	for _, d := range waiting {

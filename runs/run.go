@@ -92,6 +92,7 @@ type Run struct {
 	OrganizationID         ids.Organization
 	OrganizationName       string
 	WorkspaceID            ids.Workspace
+	ProjectID              ids.Project // in which the workspace is now
 	WorkspaceName          string
 	ClientEncrypted        bool // the workspace takes only a state that OpenTofu encrypted
 	DurableStatus          Status
@@ -166,7 +167,7 @@ type Run struct {
 
 // Object is the run as authz knows it.
 func (r Run) Object() authz.Object {
-	return authz.Object{Organization: r.OrganizationID, Workspace: r.WorkspaceID, Noun: "run", Name: string(r.ID)}
+	return authz.Object{Organization: r.OrganizationID, Project: r.ProjectID, Workspace: r.WorkspaceID, Noun: "run", Name: string(r.ID)}
 }
 
 // Occupies tells whether the run holds its workspace's fence.
@@ -339,20 +340,38 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Wor
 	return list, total, err
 }
 
-// Queue gives the runs of an organization that wait or work, oldest first.
-func (s *Service) Queue(ctx context.Context, actor authz.Actor, organization ids.Organization, name string) (list []Detail, err error) {
+// QueueEntry is a run that waits or works, with its place among all of its organization.
+type QueueEntry struct {
+	Detail
+	Position int // from 1
+}
+
+// Queue gives the runs of an organization that wait or work and that the actor may see,
+// oldest first, and all of them counted by their status.
+func (s *Service) Queue(ctx context.Context, actor authz.Actor, organization ids.Organization, name string) (list []QueueEntry, counts map[Status]int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.queue", func(tx postgres.Tx) error {
-		if err := authz.Allow(actor, authz.RunRead, authz.Object{Organization: organization, Noun: "organization", Name: name}); err != nil {
+		if err := authz.Allow(actor, authz.OrganizationRead, authz.Object{Organization: organization, Noun: "organization", Name: name}); err != nil {
 			return err
 		}
 		rows, err := postgres.All[Run](ctx, tx, Queries.Get("QueueList"), postgres.Args{"organization_id": organization})
 		if err != nil {
 			return err
 		}
-		list, err = withHistory(ctx, tx, rows)
+		counts, list = map[Status]int{}, nil
+		visible, positions := make([]Run, 0, len(rows)), []int{}
+		for i, r := range rows {
+			counts[r.DurableStatus]++
+			if authz.Can(actor, authz.RunRead, r.Object()) {
+				visible, positions = append(visible, r), append(positions, i+1)
+			}
+		}
+		details, err := withHistory(ctx, tx, visible)
+		for i, d := range details {
+			list = append(list, QueueEntry{Detail: d, Position: positions[i]})
+		}
 		return err
 	})
-	return list, err
+	return list, counts, err
 }
 
 // Variables gives the variables the client sent with the run, for showing.

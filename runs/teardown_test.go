@@ -110,6 +110,7 @@ func TestATeardownNeedsTheRightToDelete(t *testing.T) {
 	e := w.tearingDown(ws)
 	next := w.run(ws)
 	w.exec("update memberships set role = 'member' where user_id = @user", postgres.Args{"user": w.owner.User})
+	w.exec("insert into team_memberships (organization_id, team_id, user_id) select organization_id, id, @user from teams where name = 'readers-of-bob'", postgres.Args{"user": w.owner.User})
 	e.apply(2)
 	d := w.wantStatus(e.RunID, Succeeded)
 	assert.Equal(t, "workspace_kept", d.DurableReason)

@@ -21,7 +21,7 @@ func (s *Service) Lock(ctx context.Context, actor authz.Actor, workspace ids.Wor
 		if actor.Kind == authz.AttemptActor {
 			return holdsAsAttempt(actor, status)
 		}
-		if _, err := fence.Acquire(ctx, tx, workspace, fence.Holder{Kind: fence.User, ID: string(actor.User), Name: actor.Name}, reason); err != nil {
+		if _, err := fence.Acquire(ctx, tx, workspace, fence.HolderOf(actor), reason); err != nil {
 			return err
 		}
 		return auditWorkspace(ctx, tx, actor, w, "workspace.locked", reason)
@@ -47,7 +47,7 @@ func (s *Service) Unlock(ctx context.Context, actor authz.Actor, workspace ids.W
 		if !status.Held() {
 			return notLocked(w)
 		}
-		if !status.HeldBy(fence.User, string(actor.User)) {
+		if !status.HeldByActor(actor) {
 			return fault.New(fault.Locked, "workspace_locked", "Workspace %q %s, and only the holder can unlock it. %s", w.Name, status.Describe(), wayOut(status))
 		}
 		open, err := state.OpenUploads(ctx, tx, workspace, status.Epoch)

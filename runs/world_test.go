@@ -85,6 +85,9 @@ func newWorldWith(t *testing.T, settings Settings) *world {
 		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
 		require.NoError(t, err)
 		require.NoError(t, who.AddMember(ctx, system, w.acme.ID, u.ID, role))
+		if role == authz.Member {
+			readsAll(t, who, "acme", name)
+		}
 		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
 		require.NoError(t, err)
 		a, err := who.Authenticate(ctx, token)
@@ -487,4 +490,12 @@ func (e *executor) silence(age time.Duration) {
 func (w *world) sweep() {
 	w.Helper()
 	require.NoError(w, NewSweeper(w.runs).Sweep(ctx))
+}
+
+// readsAll gives a member of the organization the right to read all workspaces, by a team.
+func readsAll(t testing.TB, who *accounts.Service, organization, username string) {
+	name := "readers-of-" + username
+	team, err := who.CreateTeam(ctx, system, organization, accounts.TeamSettings{Name: &name, Access: map[string]bool{"read-workspaces": true, "read-projects": true}})
+	require.NoError(t, err)
+	require.NoError(t, who.AddTeamMembers(ctx, system, team.ID, accounts.TeamMembers{Usernames: []string{username}}))
 }

@@ -173,6 +173,7 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 		row, err := postgres.One[struct {
 			outputRow
 			WorkspaceID ids.Workspace
+			ProjectID   ids.Project
 			Gone        bool
 		}](ctx, tx, Queries.Get("Output"), postgres.Args{"id": id})
 		if postgres.NoRow(err) {
@@ -181,7 +182,7 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 		if err != nil {
 			return err
 		}
-		object := authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
+		object := authz.Object{Organization: row.OrganizationID, Project: row.ProjectID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
 		if err := authz.Allow(actor, authz.StateReadOutputs, object); err != nil {
 			return err
 		}

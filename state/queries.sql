@@ -1,5 +1,5 @@
 -- fragment: VersionColumns
-v.id, v.organization_id, v.workspace_id, v.status, v.discard_reason, v.epoch, v.holder_kind, v.holder_id, v.declared_serial, v.declared_lineage,
+v.id, v.organization_id, v.workspace_id, (select w.project_id from workspaces w where w.id = v.workspace_id) as project_id, v.status, v.discard_reason, v.epoch, v.holder_kind, v.holder_id, v.declared_serial, v.declared_lineage,
     v.declared_md5, v.forced, coalesce(v.serial, v.declared_serial) as serial, coalesce(v.lineage, v.declared_lineage) as lineage, coalesce(v.size, 0) as size,
     coalesce(v.sha256, '') as sha256, v.client_encrypted, v.terraform_version, coalesce(v.base_version_id, '') as base_version_id,
     coalesce(v.rollback_of_id, '') as rollback_of_id, coalesce(v.run_id, '') as run_id, coalesce(v.attempt_id, '') as attempt_id, v.sandbox_id,
@@ -130,7 +130,7 @@ select o.id, @organization_id, @state_version_id, o.position - 1, o.sealed
 select id, organization_id, state_version_id, position, sealed from state_outputs where state_version_id = @state_version_id order by position;
 
 -- name: Output
-select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.workspace_id, {Gone}
+select o.id, o.organization_id, o.state_version_id, o.position, o.sealed, v.workspace_id, (select w.project_id from workspaces w where w.id = v.workspace_id) as project_id, {Gone}
   from state_outputs o join state_versions v on v.id = o.state_version_id where o.id = @id;
 
 -- name: OpenUploads

@@ -25,8 +25,8 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if err != nil {
 			return err
 		}
-		if actor.Kind != authz.UserActor {
-			return fault.New(fault.Forbidden, "forbidden", "Only a user may roll a state back.")
+		if actor.Kind != authz.UserActor && actor.Kind != authz.TeamActor {
+			return fault.New(fault.Forbidden, "forbidden", "Only a user or a team may roll a state back.")
 		}
 		status, err := fence.Lock(ctx, tx, workspace)
 		if err != nil {

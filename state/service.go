@@ -142,7 +142,7 @@ func mayPublish(actor authz.Actor, status fence.Status) error {
 	if !status.Held() {
 		return fault.New(fault.Conflict, "workspace_not_locked", "The workspace is not locked. Lock it, read the current state, and upload the new one while you hold the lock.")
 	}
-	if !status.HeldBy(fence.User, string(actor.User)) {
+	if !status.HeldByActor(actor) {
 		return fault.New(fault.Conflict, "workspace_locked", "The workspace %s, and only the holder of the lock may write its state.", status.Describe())
 	}
 	return nil
@@ -150,7 +150,7 @@ func mayPublish(actor authz.Actor, status fence.Status) error {
 
 // mayForce holds ST-22: replacing history takes an admin's right and a user's lock.
 func mayForce(actor authz.Actor, w workspaces.Workspace) error {
-	if actor.Kind != authz.UserActor {
+	if actor.Kind == authz.AttemptActor {
 		return fault.New(fault.Forbidden, "forbidden", "A run may not force a state. Lock the workspace as its admin and push the state yourself.")
 	}
 	return authz.Allow(actor, authz.StateForce, workspaces.Object(w))

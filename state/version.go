@@ -33,6 +33,7 @@ type Version struct {
 	ID               ids.StateVersion
 	Organization     ids.Organization
 	Workspace        ids.Workspace
+	Project          ids.Project // in which the workspace is now
 	Status           Status
 	DiscardReason    string
 	Epoch            int64
@@ -77,6 +78,7 @@ type versionRow struct {
 	ID               ids.StateVersion
 	OrganizationID   ids.Organization
 	WorkspaceID      ids.Workspace
+	ProjectID        ids.Project
 	Status           Status
 	DiscardReason    string
 	Epoch            int64
@@ -109,7 +111,7 @@ type versionRow struct {
 
 func (r versionRow) version() Version {
 	return Version{
-		ID: r.ID, Organization: r.OrganizationID, Workspace: r.WorkspaceID, Status: r.Status, DiscardReason: r.DiscardReason, Epoch: r.Epoch,
+		ID: r.ID, Organization: r.OrganizationID, Workspace: r.WorkspaceID, Project: r.ProjectID, Status: r.Status, DiscardReason: r.DiscardReason, Epoch: r.Epoch,
 		HolderKind: r.HolderKind, HolderID: r.HolderID, Serial: r.Serial, Lineage: r.Lineage, DeclaredSerial: r.DeclaredSerial,
 		DeclaredLineage: r.DeclaredLineage, DeclaredMD5: r.DeclaredMD5, Forced: r.Forced, Size: r.Size, SHA256: r.SHA256,
 		ClientEncrypted: r.ClientEncrypted, TerraformVersion: r.TerraformVersion, Base: r.BaseVersionID, RollbackOf: r.RollbackOfID,
@@ -254,7 +256,7 @@ func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err != nil {
 		return Version{}, err
 	}
-	if err := authz.Allow(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
+	if err := authz.Allow(actor, action, authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
 		return Version{}, err
 	}
 	if v.gone { // what belongs to a deleted workspace is not there for anybody

@@ -77,7 +77,10 @@ func newWorldOn(t *testing.T, store artifacts.ObjectStore) world {
 		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
 		require.NoError(t, err)
 		require.NoError(t, who.AddMember(ctx, system, org.ID, u.ID, role))
-		return authz.Actor{Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{org.ID: role}}
+		return authz.Actor{
+			Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{org.ID: role},
+			Grants: map[ids.Organization]authz.Grants{org.ID: {Levels: []authz.Level{"organization:read-workspaces"}}}, // as a team would give it
+		}
 	}
 	w.ada, w.bob = person("ada", w.acme, authz.Owner), person("bob", w.acme, authz.Owner)
 	w.mia, w.eve = person("mia", w.acme, authz.Member), person("eve", foreign, authz.Owner)

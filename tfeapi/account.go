@@ -32,7 +32,7 @@ type userPermissions struct {
 func (*userView) relations() relations { return nil }
 
 func newUserView(actor authz.Actor, u accounts.User) *userView {
-	v := &userView{ID: string(u.ID), Username: u.Username, IsSiteAdmin: u.SiteAdmin}
+	v := &userView{ID: string(u.ID), Username: u.Username, IsSiteAdmin: u.SiteAdmin, IsServiceAccount: u.ServiceAccount}
 	if actor.User == u.ID {
 		v.Email = u.Email
 		v.Permissions.CanCreateOrganizations = authz.Can(actor, authz.OrganizationCreate, authz.Object{})

@@ -71,6 +71,9 @@ func (s *server) poolIncludes(r *request, p accounts.Pool) (included []view, err
 	}
 	for _, id := range p.Workspaces {
 		w, err := s.Workspaces.Get(r.ctx, r.actor, id)
+		if fault.Is(err, fault.NotFound) { // not everybody who sees the pool sees all of its workspaces
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -120,8 +120,8 @@ func TestClientAgentPools(t *testing.T) {
 	_, err = bob.AgentPools.Read(ctx, first.ID)
 	require.NoError(t, err, "members see pools")
 	_, err = bob.AgentPools.Update(ctx, first.ID, tfe.AgentPoolUpdateOptions{Name: tfe.String("mine")})
-	assert.ErrorContains(t, err, "organization:update")
-	assert.ErrorContains(t, bob.AgentPools.Delete(ctx, first.ID), "organization:update")
+	assert.ErrorContains(t, err, "agent-pools:manage")
+	assert.ErrorContains(t, bob.AgentPools.Delete(ctx, first.ID), "agent-pools:manage")
 	_, other := w.user(ctx, "eve")
 	_, err = w.as(other).AgentPools.Read(ctx, first.ID)
 	assert.Equal(t, tfe.ErrResourceNotFound, err, "who is not of the organization")
@@ -165,9 +165,9 @@ func TestAgentTokensDieAtOnce(t *testing.T) {
 	assert.Equal(t, []*tfe.AgentToken{read}, list.Items)
 
 	_, err = w.as(w.bob).AgentTokens.List(ctx, pool.ID)
-	assert.ErrorContains(t, err, "organization:update")
+	assert.ErrorContains(t, err, "agent-pools:manage")
 	_, err = w.as(w.bob).AgentTokens.Read(ctx, token.ID)
-	assert.ErrorContains(t, err, "organization:update")
+	assert.ErrorContains(t, err, "agent-pools:manage")
 
 	group, err := w.deps.Accounts.RunnerGroupByToken(ctx, token.Token)
 	require.NoError(t, err)

@@ -38,8 +38,9 @@ var wireErrors = map[fault.Kind]wireError{
 
 // titles are the texts that clients of the original API know, by code.
 var titles = map[string]string{
-	"invalid_attribute": "invalid attribute",
-	"malformed":         "invalid JSON:API document",
+	"invalid_attribute":  "invalid attribute",
+	"invalid_attributes": "invalid attributes",
+	"malformed":          "invalid JSON:API document",
 }
 
 // retryAfter is what a 503 asks for, in seconds: a launch control lasts longer than

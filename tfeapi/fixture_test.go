@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // world is a whole server on a database of its own, with an organization "acme", its
-// owner ann and its member bob.
+// owner ann and its member bob, who reads everything by a team.
 type world struct {
 	*testing.T
 	deps     Deps
@@ -93,6 +93,10 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, who.AddMember(ctx, authz.System(), org.ID, ann, authz.Owner))
 	bob, bobToken := w.user(ctx, "bob")
 	require.NoError(t, who.AddMember(ctx, authz.System(), org.ID, bob, authz.Member))
+	readers := "readers"
+	team, err := who.CreateTeam(ctx, authz.System(), "acme", accounts.TeamSettings{Name: &readers, Access: map[string]bool{"read-workspaces": true, "read-projects": true}})
+	require.NoError(t, err)
+	require.NoError(t, who.AddTeamMembers(ctx, authz.System(), team.ID, accounts.TeamMembers{Usernames: []string{"bob"}}))
 	w.ann, w.bob = annToken, bobToken
 	w.client = w.as(annToken)
 	return w

@@ -46,7 +46,8 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 		ID: o.Name, Name: o.Name, ExternalID: string(o.ID), Email: o.Email, CreatedAt: o.CreatedAt,
 		DefaultExecutionMode: "remote", CollaboratorAuthPolicy: "password", UserTokensEnabled: true, AllowForceDelete: true,
 		Permissions: organizationPermissions{
-			CanCreateProject: can(authz.ProjectCreate), CanCreateWorkspace: can(authz.WorkspaceCreate),
+			CanCreateProject: can(authz.ProjectCreate), CanCreateTeam: can(authz.TeamsManage), CanManageRunTasks: can(authz.RunTasksManage),
+			CanUpdateAPIToken: can(authz.OrganizationTokens), CanUpdateOAuth: can(authz.VCSManage), CanUpdateSentinel: can(authz.PoliciesManage), CanCreateWorkspace: can(authz.WorkspaceCreate),
 			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationUpdate),
 		},
 	}

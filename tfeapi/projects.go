@@ -33,11 +33,11 @@ func (v *projectView) relations() relations {
 }
 
 func newProjectView(actor authz.Actor, p workspaces.Project, organization string) *projectView {
-	object := authz.Object{Organization: p.Organization}
+	object := authz.Object{Organization: p.Organization, Project: p.ID}
 	return &projectView{
 		ID: string(p.ID), Name: p.Name, Description: p.Description, CreatedAt: p.CreatedAt, DefaultExecutionMode: "remote",
 		Permissions: projectPermissions{
-			CanRead: authz.Can(actor, authz.OrganizationRead, object), CanCreateWorkspace: authz.Can(actor, authz.WorkspaceCreate, object),
+			CanRead: authz.Can(actor, authz.ProjectRead, object), CanCreateWorkspace: authz.Can(actor, authz.WorkspaceCreate, object),
 		},
 		organization: organization,
 	}

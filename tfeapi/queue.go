@@ -5,11 +5,11 @@ import (
 )
 
 // organizationQueue gives the runs of the organization in the path that wait or
-// work, oldest first.
-func (s *server) organizationQueue(r *request) ([]runs.Detail, error) {
+// work, oldest first, and counts those too that the actor does not see.
+func (s *server) organizationQueue(r *request) ([]runs.QueueEntry, map[runs.Status]int, error) {
 	o, err := s.Accounts.Organization(r.ctx, r.actor, r.vars["organization"])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return s.Runs.Queue(r.ctx, r.actor, o.ID, o.Name)
 }
@@ -17,16 +17,20 @@ func (s *server) organizationQueue(r *request) ([]runs.Detail, error) {
 // runQueue numbers the runs: a waiting client subtracts how many are running from
 // its own number.
 func (s *server) runQueue(r *request) (answer, error) {
-	queue, err := s.organizationQueue(r)
+	queue, _, err := s.organizationQueue(r)
 	if err != nil {
 		return answer{}, err
 	}
-	items, err := s.runDocuments(r, queue)
+	details := make([]runs.Detail, 0, len(queue))
+	for _, entry := range queue {
+		details = append(details, entry.Detail)
+	}
+	items, err := s.runDocuments(r, details)
 	if err != nil {
 		return answer{}, err
 	}
 	for i, item := range items {
-		item.PositionInQueue = i + 1
+		item.PositionInQueue = queue[i].Position
 	}
 	return all(items), nil
 }
@@ -41,17 +45,17 @@ type capacityView struct {
 func (*capacityView) relations() relations { return nil }
 
 func (s *server) capacity(r *request) (answer, error) {
-	queue, err := s.organizationQueue(r)
+	_, counts, err := s.organizationQueue(r)
 	if err != nil {
 		return answer{}, err
 	}
 	view := &capacityView{Organization: r.vars["organization"]}
-	for _, d := range queue {
-		switch d.DurableStatus {
+	for status, n := range counts {
+		switch status {
 		case runs.DispatchPending, runs.Queued:
-			view.Pending++
+			view.Pending += n
 		default:
-			view.Running++
+			view.Running += n
 		}
 	}
 	return ok(view), nil

@@ -22,7 +22,7 @@ func (s *server) routes() []route {
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
 	)
-	return []route{
+	return append(s.teamRoutes(), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},
@@ -58,8 +58,6 @@ func (s *server) routes() []route {
 		{method: get, path: pool + "/agents", handle: s.listAgents},
 		{method: get, path: pool + "/authentication-tokens", handle: s.listAgentTokens},
 		{method: post, path: pool + "/authentication-tokens", handle: s.createAgentToken},
-		{method: get, path: api + "authentication-tokens/{id}", handle: s.readAgentToken},
-		{method: del, path: api + "authentication-tokens/{id}", handle: s.deleteAgentToken},
 		{method: get, path: api + "agents/{id}", handle: s.readAgent},
 		{method: del, path: api + "agents/{id}", handle: s.deleteAgent},
 		{method: post, path: api + "agents/{id}/actions/drain", handle: s.drainAgent},
@@ -154,5 +152,5 @@ func (s *server) routes() []route {
 		{method: put, path: uploadConfigurationLink.template(), open: true, handle: s.uploadConfiguration},
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
-	}
+	}...)
 }

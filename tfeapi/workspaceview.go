@@ -93,7 +93,7 @@ func newPermissions(actor authz.Actor, object authz.Object) workspacePermissions
 	can := func(action authz.Action) bool { return authz.Can(actor, action, object) }
 	return workspacePermissions{
 		CanCreateStateVersions: can(authz.StateWrite), CanDestroy: can(authz.WorkspaceDelete), CanForceDelete: can(authz.WorkspaceDelete),
-		CanForceUnlock: can(authz.WorkspaceForceUnlock), CanManageTags: can(authz.WorkspaceUpdate), CanLock: can(authz.WorkspaceLock), CanUnlock: can(authz.WorkspaceLock),
+		CanForceUnlock: can(authz.WorkspaceForceUnlock), CanManageTags: can(authz.WorkspaceUpdate), CanManageRunTasks: can(authz.WorkspaceRunTasks), CanLock: can(authz.WorkspaceLock), CanUnlock: can(authz.WorkspaceLock),
 		CanQueueApply: can(authz.RunApply), CanQueueDestroy: can(authz.RunApply), CanQueueRun: can(authz.RunQueue), CanReadRun: can(authz.RunRead),
 		CanReadSettings: can(authz.WorkspaceRead), CanReadStateOutputs: can(authz.StateReadOutputs), CanReadStateVersions: can(authz.StateRead),
 		CanReadVariable: can(authz.VariablesRead), CanUpdate: can(authz.WorkspaceUpdate), CanUpdateVariable: can(authz.VariablesWrite),

@@ -48,7 +48,11 @@ type Changes struct {
 func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, n NewWorkspace) (Workspace, error) {
 	var w Workspace
 	err := postgres.InTx(ctx, s.db, "workspaces.create", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceCreate, organization)
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
+		if err != nil {
+			return err
+		}
+		project, err := projectFor(ctx, tx, actor, org.ID, organization, n.Project)
 		if err != nil {
 			return err
 		}
@@ -56,10 +60,6 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 			return err
 		}
 		if err := n.check(); err != nil {
-			return err
-		}
-		project, err := projectFor(ctx, tx, org.ID, n.Project)
-		if err != nil {
 			return err
 		}
 		id := ids.New[ids.Workspace]()
@@ -114,8 +114,11 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if err := c.check(); err != nil {
 			return err
 		}
-		if c.Project != nil {
-			if _, err := projectFor(ctx, tx, before.Organization, c.Project); err != nil {
+		if c.Project != nil && *c.Project != before.Project {
+			if err := authz.Allow(actor, authz.WorkspaceMove, Object(before)); err != nil {
+				return err
+			}
+			if _, err := projectFor(ctx, tx, actor, before.Organization, before.OrganizationName, c.Project); err != nil {
 				return err
 			}
 		}
@@ -164,23 +167,42 @@ func Tombstone(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Wo
 	if err != nil {
 		return err
 	}
+	if _, err := postgres.Exec(ctx, tx, queries.Get("TeamWorkspacesEnd"), postgres.Args{"workspace_id": id}); err != nil {
+		return err
+	}
 	return audit.Append(ctx, tx, audit.Entry{
 		Organization: org, Actor: actor, Action: "workspace.deleted", ObjectKind: "workspace", ObjectID: string(id),
 	})
 }
 
 // projectFor gives the project a workspace goes into: the wanted one, if the
-// organization has it, else the default.
-func projectFor(ctx context.Context, tx postgres.Tx, org ids.Organization, wanted *ids.Project) (ids.Project, error) {
+// organization has it, else the default. The actor must be allowed to make workspaces in it.
+func projectFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.Organization, organization string, wanted *ids.Project) (ids.Project, error) {
 	if wanted == nil {
 		project, err := defaultProject(ctx, tx, org)
-		return project.ID, err
+		if err != nil || authz.Can(actor, authz.WorkspaceCreate, project.object()) {
+			return project.ID, err
+		}
+		return "", authz.Allow(actor, authz.WorkspaceCreate, authz.Object{Organization: org, Noun: "organization", Name: organization})
 	}
 	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": *wanted})
+	missing := fault.Missing("project", string(*wanted)).At("/data/relationships/project")
 	if postgres.NoRow(err) || (err == nil && project.Organization != org) {
-		return "", fault.Missing("project", string(*wanted)).At("/data/relationships/project")
+		return "", missing
 	}
-	return project.ID, err
+	if err != nil {
+		return "", err
+	}
+	if authz.Can(actor, authz.WorkspaceCreate, project.object()) {
+		return project.ID, nil
+	}
+	if seen := seesProject(ctx, tx, actor, project); seen != nil {
+		if fault.Is(seen, fault.NotFound) {
+			return "", missing
+		}
+		return "", seen
+	}
+	return "", authz.Forbidden(authz.WorkspaceCreate, project.object())
 }
 
 // args are the arguments that creating and updating have in common; an absent

@@ -22,6 +22,11 @@ type Project struct {
 	CreatedAt    time.Time
 }
 
+// object is the project as authz is asked about it.
+func (p Project) object() authz.Object {
+	return authz.Object{Organization: p.Organization, Project: p.ID, Noun: "project", Name: string(p.ID)}
+}
+
 // ProjectFilter selects projects. Names are exact; none means all.
 type ProjectFilter struct{ Names []string }
 
@@ -41,7 +46,8 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 		if err != nil {
 			return err
 		}
-		args := postgres.Args{"organization_id": org.ID, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
+		scope := authz.Where(actor, authz.ProjectRead, org.ID)
+		args := postgres.Args{"organization_id": org.ID, "all": scope.All, "visible": scope.Projects, "workspaces": scope.Workspaces, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
 		if projects, err = postgres.All[Project](ctx, tx, queries.Get("Projects"), args); err != nil {
 			return err
 		}
@@ -62,12 +68,27 @@ func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project
 		if err != nil {
 			return err
 		}
-		return authz.Allow(actor, authz.OrganizationRead, authz.Object{Organization: project.Organization, Noun: "project", Name: string(id)})
+		return seesProject(ctx, tx, actor, project)
 	})
 	if err != nil {
 		return Project{}, err
 	}
 	return project, nil
+}
+
+// seesProject answers nil for an actor who may read the project, or who sees some
+// workspace of it and so may know where that is.
+func seesProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, project Project) error {
+	refused := authz.Allow(actor, authz.ProjectRead, project.object())
+	if refused == nil {
+		return nil
+	}
+	scope := authz.Where(actor, authz.WorkspaceRead, project.Organization)
+	known, err := postgres.Value[bool](ctx, tx, queries.Get("ProjectHasSome"), postgres.Args{"id": project.ID, "workspaces": scope.Workspaces})
+	if err != nil || known {
+		return err
+	}
+	return refused
 }
 
 // DefaultProject gives the project in which new workspaces of the organization go.

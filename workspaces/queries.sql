@@ -11,6 +11,9 @@ select p.id, p.organization_id as organization, p.name, p.description, p.is_defa
   join organizations o on o.id = p.organization_id and o.deleted_at is null
  where p.id = @id;
 
+-- name: ProjectHasSome
+select exists (select from workspaces w where w.project_id = @id and w.id = any(@workspaces::text[]) and w.deleted_at is null);
+
 -- name: ProjectDefault
 select id, organization_id as organization, name, description, is_default, created_at
   from projects where organization_id = @organization_id and is_default;
@@ -18,13 +21,13 @@ select id, organization_id as organization, name, description, is_default, creat
 -- name: Projects
 select id, organization_id as organization, name, description, is_default, created_at
   from projects
- where organization_id = @organization_id and (not @filtered::boolean or name = any(@names::text[]))
+ where organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]) and w.deleted_at is null)) and (not @filtered::boolean or name = any(@names::text[]))
  order by name collate "C"
  limit @limit offset @offset;
 
 -- name: ProjectsCount
 select count(*) from projects
- where organization_id = @organization_id and (not @filtered::boolean or name = any(@names::text[]));
+ where organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]))) and (not @filtered::boolean or name = any(@names::text[]));
 
 -- name: WorkspaceInsert
 insert into workspaces (id, organization_id, project_id, name, description, execution_mode, terraform_version, working_directory,
@@ -88,7 +91,7 @@ select w.id, w.organization_id, o.name as organization_name, w.project_id, p.nam
 -- fragment: Selected
 -- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
    and w.organization_id = @organization_id
-   and (@only::text = '' or w.id = @only)
+   and (@all::boolean or w.project_id = any(@projects::text[]) or w.id = any(@workspaces::text[]))
    and (@project_id::text = '' or w.project_id = @project_id)
    and position(lower(@search::text) in lower(w.name)) > 0
    and lower(w.name) like lower(@pattern::text)

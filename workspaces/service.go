@@ -13,7 +13,10 @@ import (
 //go:embed queries.sql
 var queriesSQL string
 
-var queries = postgres.ParseQueries(queriesSQL)
+//go:embed teams.sql
+var teamsSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL)
 
 // Page selects a part of a list.
 type Page = accounts.Page

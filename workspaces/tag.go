@@ -180,7 +180,7 @@ func listTags(ctx context.Context, tx postgres.Tx, org ids.Organization, of ids.
 // that names none of them is no error.
 func (s *Service) DeleteTags(ctx context.Context, actor authz.Actor, organization string, tags []ids.Tag) error {
 	return postgres.InTx(ctx, s.db, "workspaces.delete-tags", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, organization)
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceUpdate, organization)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ type Workspace struct {
 // Object is the workspace as authz is asked about it.
 func Object(w Workspace) authz.Object {
 	// Named by id: a refusal must not tell the name to somebody who guessed the id.
-	return authz.Object{Organization: w.Organization, Workspace: w.ID, Noun: "workspace", Name: string(w.ID)}
+	return authz.Object{Organization: w.Organization, Project: w.Project, Workspace: w.ID, Noun: "workspace", Name: string(w.ID)}
 }
 
 // row is a workspace as the statements LivingWorkspaces give it.
@@ -183,7 +183,7 @@ type Filter struct {
 	Page         Page
 }
 
-func (f Filter) args(org ids.Organization, only ids.Workspace) postgres.Args {
+func (f Filter) args(org ids.Organization, scope authz.Scope) postgres.Args {
 	pattern := "%"
 	if f.WildcardName != "" {
 		pattern = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(f.WildcardName)
@@ -193,7 +193,7 @@ func (f Filter) args(org ids.Organization, only ids.Workspace) postgres.Args {
 		keys, values = append(keys, b.Key), append(values, b.Value)
 	}
 	return postgres.Args{
-		"organization_id": org, "only": only, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
+		"organization_id": org, "all": scope.All, "projects": scope.Projects, "workspaces": scope.Workspaces, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
 		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values,
 	}
 }
@@ -219,11 +219,11 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 	var rows []row
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceRead, organization)
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
 		if err != nil || !filter.storable() {
 			return err
 		}
-		args := filter.args(org.ID, actor.Workspace) // an attempt sees its own workspace; others carry none
+		args := filter.args(org.ID, authz.Where(actor, authz.WorkspaceRead, org.ID))
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args); err != nil {
 			return err
 		}

@@ -51,6 +51,11 @@ func newWorld(t *testing.T) world {
 		if role != "" {
 			require.NoError(t, who.AddMember(ctx, system, w.acme.ID, u.ID, role))
 		}
+		if role == authz.Member { // who reads everything, by a team
+			team, err := who.CreateTeam(ctx, system, "acme", accounts.TeamSettings{Name: ptr("readers"), Access: map[string]bool{"read-workspaces": true, "read-projects": true}})
+			require.NoError(t, err)
+			require.NoError(t, who.AddTeamMembers(ctx, system, team.ID, accounts.TeamMembers{Usernames: []string{name}}))
+		}
 		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
 		require.NoError(t, err)
 		a, err := who.Authenticate(ctx, token)

@@ -42,7 +42,7 @@ type createUserCmd struct {
 	databaseFlag
 	Name      string `arg:"" help:"The username."`
 	Org       string `and:"membership" help:"Organization the user becomes a member of."`
-	Role      string `and:"membership" help:"What the user is in the organization: owner or member."`
+	Role      string `and:"membership" help:"What the user is in the organization: owner, or member, who may do what its teams may."`
 	Email     string `help:"E-mail address."`
 	SiteAdmin bool   `help:"Let the user do everything on this site."`
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -153,6 +154,12 @@ func TestAMemberReadsAndDecidesNothing(t *testing.T) {
 	created := shared.holdfast("admin", "users", "create", "member", "--org", "demo", "--role", "member")
 	require.Equal(t, 0, created.code, created.said)
 	member := strings.TrimSpace(created.stdout)
+	team := shared.post(t, "/api/v2/organizations/demo/teams", `{"data":{"type":"teams","attributes":{"name":"readers","organization-access":{"read-workspaces":true}}}}`)
+	require.Equal(t, http.StatusCreated, team.status, team.body)
+	var made struct{ Data struct{ ID string } }
+	require.NoError(t, json.Unmarshal([]byte(team.body), &made))
+	joined := shared.post(t, "/api/v2/teams/"+made.Data.ID+"/relationships/users", `{"data":[{"type":"users","id":"member"}]}`)
+	require.Equal(t, http.StatusNoContent, joined.status, joined.body)
 	w := lockedWorkspace(t)
 	require.Equal(t, http.StatusOK, shared.as(t, member, http.MethodGet, "/api/v2/workspaces/"+w, nil).status)
 	for path, body := range map[string]string{
