@@ -73,7 +73,7 @@ func TestARecoveryOnTheWire(t *testing.T) {
 	for _, r := range e["resolutions"].([]any) {
 		possible[r.(map[string]any)["resolution"]] = r.(map[string]any)["code"]
 	}
-	assert.Equal(t, map[any]any{"current_state_verified": "", "import_emergency_state": "predecessor_moved"}, possible)
+	assert.Equal(t, map[any]any{"current_state_verified": "", "import_emergency_state": "predecessor_moved", "import_emergency_successor": "emergency_state_missing"}, possible)
 
 	w.recover(w.bob, run.ID, ordinary, 403, "forbidden")
 	w.recover(stranger, run.ID, ordinary, 404, "not_found")
@@ -187,4 +187,36 @@ func TestAWriterThatIsNotProvenOnTheWire(t *testing.T) {
 	w.recover(w.ann, run.ID, ordinary, 422, "confirmation_required")
 	op := w.recover(w.ann, run.ID, ordinary+`,"confirm-writer-not-proven":true`, 200, "")
 	assert.Equal(t, []any{false, nil}, []any{op.Attributes["writer-proven-stopped"], op.Attributes["target-state-version-id"]}, "there is no state, and that is verified")
+}
+
+// A drift preview is started by who holds the lease, and shown with the evidence.
+func TestADriftPreviewOnTheWire(t *testing.T) {
+	w := steppedUp(t)
+	group, ws := w.runner(), w.workspace("app")
+	run := w.queue(ws, tfe.RunCreateOptions{})
+	w.plan(w.accept(group), "")
+	s := w.start(group, run)
+	w.publish(s, ws)
+	w.done(s, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true})
+	ask := func(token string) (int, string) {
+		response, text := w.send("POST", "/api/v2/runs/"+run.ID+"/actions/recovery-preview", token, "")
+		return response.StatusCode, text
+	}
+	status, text := ask(w.ann)
+	assert.Equal(t, 409, status)
+	assert.Contains(t, text, `"code":"recovery_not_prepared"`)
+	w.recover(w.ann, run.ID, ordinary+`,"prepare-only":true`, 200, "")
+	assert.Nil(t, w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes["drift-preview"])
+	status, _ = ask(w.bob)
+	assert.Equal(t, 403, status)
+	status, text = ask(w.ann)
+	require.Equal(t, 201, status, text)
+	var started struct{ Data shownResource }
+	require.NoError(t, json.Unmarshal([]byte(text), &started))
+	assert.Equal(t, []any{true, true, "plan-only"}, []any{started.Data.Attributes["plan-only"], started.Data.Attributes["refresh-only"], started.Data.Attributes["operation"]})
+	status, text = ask(w.ann)
+	assert.Equal(t, 200, status)
+	assert.Contains(t, text, started.Data.ID)
+	shown := w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes["drift-preview"].(map[string]any)
+	assert.Equal(t, []any{started.Data.ID, "queued", nil, ""}, []any{shown["run-id"], shown["status"], shown["has-drift"], shown["log-tail"]})
 }
