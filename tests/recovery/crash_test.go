@@ -110,12 +110,12 @@ func TestTheStoreIsKilled(t *testing.T) {
 	ask := func() reply { return p.ask(p.network.address, "POST", "/api/v2/runs/"+run+"/actions/recover", body) }
 
 	store.kill()
-	ask().refusal(t, 503, "object_store_unavailable")
+	ask().refusal(t, 503, "store_unavailable")
 	prepared := p.evidence(run)
 	operation := prepared["operation"].(map[string]any)
 	assert.Equal(t, "prepared", operation["status"])
 	assert.Equal(t, true, p.read("/api/v2/workspaces/" + p.workspace).Attributes["recovery-held"])
-	ask().refusal(t, 503, "object_store_unavailable")
+	ask().refusal(t, 503, "store_unavailable")
 	assert.Equal(t, pick(prepared, "lease-expires-at", "current-state-version-id"), pick(p.evidence(run), "lease-expires-at", "current-state-version-id"), "the lease is neither lost nor granted anew")
 
 	store.start()

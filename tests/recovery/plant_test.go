@@ -86,10 +86,10 @@ type plant struct {
 // needs are what a story has of its own beside a runner.
 type needs struct {
 	network bool
-	server  []string                  // further environment of the server behind the network
-	program string                    // of that server; empty: the one of bin
-	inside  func(*exec.Cmd) *exec.Cmd // what the runner is started in; nil: nothing
-	played  bool                      // the test plays the runner
+	server  []string // further environment of the server behind the network
+	program string   // of that server; empty: the one of bin
+	disk    string   // a folder that is a small disk to the runner, which works there
+	played  bool     // the test plays the runner
 }
 
 func newPlant(t *testing.T, n needs) *plant {
@@ -103,13 +103,14 @@ func newPlant(t *testing.T, n needs) *plant {
 	if n.played {
 		return p
 	}
+	folder := p.path("runner")
 	p.runner = newDaemon(t, filepath.Join(p.dir, "runner.log"), func() *exec.Cmd {
 		cmd := exec.Command(program("holdfast-runner"))
-		if n.inside != nil {
-			cmd = n.inside(cmd)
+		if n.disk != "" {
+			cmd, folder = onSmallDisk(n.disk)(cmd), n.disk
 		}
 		cmd.Env = append(stack.PlainEnviron(), "HOLDFAST_ADDRESS="+server, "HOLDFAST_RUNNER_TOKEN_FILE="+filepath.Join(shared.Dir, "runner-token"),
-			"HOLDFAST_RUNNER_DIR="+p.path("runner"), "HOLDFAST_TOFU="+program("tofu"), "HOLDFAST_PROVIDER_MIRROR="+providers, "HOLDFAST_RUNNER_ISOLATION=external",
+			"HOLDFAST_RUNNER_DIR="+folder, "HOLDFAST_TOFU="+program("tofu"), "HOLDFAST_PROVIDER_MIRROR="+providers, "HOLDFAST_RUNNER_ISOLATION=external",
 			"HOLDFAST_RUNNER_ALLOW_METADATA=true", "HOLDFAST_RUNNER_NAME="+p.label, "HOLDFAST_RUNNER_LABELS="+p.label, "SSL_CERT_FILE="+shared.Environ["SSL_CERT_FILE"])
 		return cmd
 	})
