@@ -147,7 +147,7 @@ func (s Status) CheckRecovery() error {
 	}
 	return fault.New(fault.RecoveryHeld, "workspace_recovery_pending",
 		"Complete recovery of %s first: its apply ended without proof of what it wrote, so the workspace is held. "+
-			"An operator looks at what is known with: holdfast admin recover show %s, and frees the workspace with: holdfast admin recover %s --apply", s.Holder.ID, s.Holder.ID, s.Holder.ID).
+			"An operator looks at what is known with `holdfast admin recover show %s` and frees the workspace with `holdfast admin recover %s --apply`.", s.Holder.ID, s.Holder.ID, s.Holder.ID).
 		With("run-id", s.Holder.ID)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
@@ -84,4 +85,39 @@ func (s *Service) SweepProven(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// AfterReport does ReleaseProven when the report of an apply has ended its run. What goes
+// wrong is logged: the sweep does it later.
+func (s *Service) AfterReport(ctx context.Context, attempt ids.Attempt) {
+	var run ids.Run
+	err := postgres.InOneStatement(ctx, s.db, "recovery.policy-run", func(tx postgres.Tx) (err error) {
+		run, err = postgres.Value[ids.Run](ctx, tx, Queries.Get("PolicyRunOf"), postgres.Args{"attempt_id": attempt})
+		return err
+	})
+	if postgres.NoRow(err) {
+		return
+	}
+	if err == nil {
+		_, err = s.ReleaseProven(ctx, run)
+	}
+	if err != nil {
+		slog.ErrorContext(ctx, "a failed apply was not released by policy yet; the sweep tries again", "attempt", attempt, "error", err)
+	}
+}
+
+// RunPolicy sweeps every interval until ctx ends.
+func (s *Service) RunPolicy(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := s.SweepProven(ctx); err != nil && ctx.Err() == nil {
+			slog.Error("a background task failed and is repeated", "task", "release what is proven", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }

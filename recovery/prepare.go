@@ -228,6 +228,9 @@ func (s *Service) target(ctx context.Context, op *Operation) (checked state.Chec
 }
 
 func corrupt(op Operation) *fault.Error {
+	if op.ID == "" { // nothing is recorded yet
+		return fault.New(fault.Conflict, "recovery_target_corrupt", "The stored bytes of %s, which is current, are not whole any more. Restore the object from a backup of the store and repeat the request.", op.TargetVersionID)
+	}
 	return fault.New(fault.Conflict, "recovery_target_corrupt", "The stored bytes of %s, which recovery %s would make current, are not whole any more, and they are not replaced. "+
 		"Restore the object from a backup of the store and repeat the request, or give the recovery up with abandon-operation.", op.TargetVersionID, op.ID)
 }

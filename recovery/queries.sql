@@ -115,3 +115,7 @@ select r.id
    and exists (select from attempts a where a.run_id = r.id and a.phase = 'apply' and not a.errored_state)
    and not exists (select from emergency_states e where e.run_id = r.id)
  order by f.acquired_at;
+
+-- name: PolicyRunOf
+select a.run_id from attempts a join workspaces w on w.id = a.workspace_id
+ where a.id = @attempt_id and a.phase = 'apply' and w.failed_apply = 'release-when-proven';

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -100,6 +101,9 @@ func (t *tool) stepUp(ctx context.Context, name string) error {
 	code, err := t.secrets.Read("Code of your second factor, or a recovery code: ")
 	if err != nil {
 		return err
+	}
+	if password == "" || code == "" {
+		return errors.New("step_up_required: the server demands your password and a code, and none was given")
 	}
 	proof := map[string]string{"password": password}
 	if code = strings.ReplaceAll(code, " ", ""); strings.ContainsFunc(code, func(r rune) bool { return !unicode.IsDigit(r) }) {
