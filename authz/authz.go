@@ -61,6 +61,7 @@ const (
 	UserActor    ActorKind = "user"    // a person, by a user token
 	AttemptActor ActorKind = "attempt" // a runner executing one attempt, by its attempt token
 	SystemActor  ActorKind = "system"  // the server itself: a sweep or the host's operator
+	PolicyActor  ActorKind = "policy"  // the server, by what a workspace's settings allow without a person
 )
 
 // Phase of the attempt an actor executes.
@@ -96,6 +97,10 @@ type Actor struct {
 // System is the server acting on its own behalf.
 func System() Actor { return Actor{Kind: SystemActor, Name: "holdfast"} }
 
+// Policy is the server carrying out what a workspace's settings allow without a person. It
+// may only recover.
+func Policy() Actor { return Actor{Kind: PolicyActor, Name: "policy"} }
+
 // ID gives the actor's identity as the audit log and the history write it.
 func (a Actor) ID() string {
 	switch a.Kind {
@@ -121,6 +126,7 @@ var readActions = set(OrganizationRead, WorkspaceRead, VariablesRead, Configurat
 var rows = map[string]map[Action]bool{
 	"member":        readActions,
 	"owner":         without(set(Actions...), OrganizationCreate),
+	"policy":        set(WorkspaceRead, RunRead, RunRecover, StateRecover),
 	"attempt:plan":  set(OrganizationRead, WorkspaceRead, StateRead, StateReadOutputs),
 	"attempt:apply": set(OrganizationRead, WorkspaceRead, WorkspaceLock, StateRead, StateReadOutputs, StateWrite),
 }
@@ -135,6 +141,8 @@ func Can(actor Actor, action Action, object Object) bool {
 			return true
 		}
 		return rows[string(actor.Roles[object.Organization])][action]
+	case PolicyActor:
+		return rows["policy"][action]
 	case AttemptActor:
 		if actor.Organization != object.Organization || (object.Workspace != "" && actor.Workspace != object.Workspace) {
 			return false
