@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,10 +93,7 @@ func (p *player) diesAt(t *testing.T, order, resolution, place string) {
 func TestTheStoreIsKilled(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, stepUp())
-	listener, err := net.Listen("tcp4", "127.0.0.1:0") // the store gets its port when this is closed
-	require.NoError(t, err)
-	listen := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	listen := freeAddress(t)
 	// The same objects as those of all, behind a store of the story's own.
 	store := newDaemon(t, filepath.Join(t.TempDir(), "store.log"), func() *exec.Cmd {
 		cmd := exec.Command(program("holdfast"), "dev-s3", "--dir", filepath.Join(shared.Dir, "s3"), "--listen", listen, "--bucket", shared.Environ["HOLDFAST_S3_BUCKET"])

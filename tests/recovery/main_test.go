@@ -51,7 +51,10 @@ func run(m *testing.M) int {
 	}
 	shared, err = stack.Start(stack.Options{
 		Executable: program("holdfast"), Dir: filepath.Join(dir, "data"), Args: []string{"--provider-mirror", providers},
-		Environ: []string{"HOLDFAST_RUNNER_ISOLATION=external"}, // ledgers lie outside of the folders of runs
+		Environ: []string{
+			"HOLDFAST_RUNNER_ISOLATION=external", // ledgers lie outside of the folders of runs
+			"HOLDFAST_HEARTBEAT=1s",              // a cancel is heard of sooner
+		},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

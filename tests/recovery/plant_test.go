@@ -122,12 +122,8 @@ func newPlant(t *testing.T, n needs) *plant {
 // gives the address at which the network leads to it.
 func (p *plant) startServer(n needs) (address string) {
 	p.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0") // the server gets its port when this is closed
-	require.NoError(p, err)
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(p, err)
-	require.NoError(p, listener.Close())
-	p.network = newNetwork(p.T, "https://localhost:"+port)
+	listen := freeAddress(p.T)
+	p.network = newNetwork(p.T, "https://localhost"+listen[strings.LastIndexByte(listen, ':'):])
 	executable := n.program
 	if executable == "" {
 		executable = program("holdfast")
@@ -138,13 +134,30 @@ func (p *plant) startServer(n needs) (address string) {
 		for _, name := range []string{"DATABASE_URL", "KEYRING", "S3_ENDPOINT", "S3_BUCKET", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"} {
 			cmd.Env = append(cmd.Env, "HOLDFAST_"+name+"="+shared.Environ["HOLDFAST_"+name])
 		}
-		cmd.Env = append(cmd.Env, "HOLDFAST_LISTEN=127.0.0.1:"+port, "HOLDFAST_ADDRESS="+p.network.address,
+		cmd.Env = append(cmd.Env, "HOLDFAST_HEARTBEAT=1s", "HOLDFAST_LISTEN="+listen, "HOLDFAST_ADDRESS="+p.network.address,
 			"HOLDFAST_TLS_CERT="+filepath.Join(shared.Dir, "tls", "server.pem"), "HOLDFAST_TLS_KEY="+filepath.Join(shared.Dir, "tls", "server-key.pem"))
 		cmd.Env = append(cmd.Env, n.server...)
 		return cmd
 	})
 	p.awaitServer()
 	return p.network.address
+}
+
+// freeAddress finds a port that the system gives to nobody who does not ask for it by number,
+// so that what is killed finds it free again.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		n, err := rand.Int(rand.Reader, big.NewInt(20000))
+		require.NoError(t, err)
+		address := fmt.Sprintf("127.0.0.1:%d", 10000+n.Int64()) // below the range of outgoing connections
+		if listener, err := net.Listen("tcp4", address); err == nil {
+			require.NoError(t, listener.Close())
+			return address
+		}
+	}
+	require.FailNow(t, "no port is free between 10000 and 30000")
+	return ""
 }
 
 func (p *plant) awaitServer() {
