@@ -12,6 +12,7 @@ import (
 // Commands are those of `holdfast admin recover`.
 type Commands struct {
 	Connection
+	made     *tool       `kong:"-"` // by a test, in place of open's
 	Commit   commitCmd   `cmd:"" default:"withargs" help:"Free the workspace that a run holds. Without --apply it only shows what would change. This is what \"recover RUN\" does."`
 	List     listCmd     `cmd:"" help:"List the workspaces that wait for a recovery."`
 	Show     showCmd     `cmd:"" help:"Show what is known about a run that holds its workspace."`
@@ -44,7 +45,7 @@ func (a runArgument) Validate() error { return checkRun(a.ID) }
 type showCmd struct{ runArgument }
 
 func (c showCmd) Run(ctx context.Context, all *Commands) error {
-	t, err := all.open()
+	t, err := all.tool()
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (d decision) onlyReason() error {
 }
 
 func (c commitCmd) Run(ctx context.Context, all *Commands) error {
-	t, err := all.open()
+	t, err := all.tool()
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ type proposeCmd struct {
 }
 
 func (c proposeCmd) Run(ctx context.Context, all *Commands) error {
-	t, err := all.open()
+	t, err := all.tool()
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ type takeOverCmd struct {
 }
 
 func (c takeOverCmd) Run(ctx context.Context, all *Commands) error {
-	t, err := all.open()
+	t, err := all.tool()
 	if err != nil {
 		return err
 	}

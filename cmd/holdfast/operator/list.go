@@ -15,7 +15,7 @@ type listCmd struct {
 }
 
 func (c listCmd) Run(ctx context.Context, all *Commands) error {
-	t, err := all.open()
+	t, err := all.tool()
 	if err != nil {
 		return err
 	}

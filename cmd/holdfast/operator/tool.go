@@ -29,7 +29,10 @@ type tool struct {
 	json         bool
 }
 
-func (c Connection) open() (*tool, error) {
+func (c *Commands) tool() (*tool, error) {
+	if c.made != nil {
+		return c.made, nil
+	}
 	api, err := c.client()
 	if err != nil {
 		return nil, err
