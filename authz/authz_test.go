@@ -33,10 +33,11 @@ func TestEveryActorTimesEveryAction(t *testing.T) {
 	want := map[string][]authz.Action{
 		"nobody":        {},
 		"member":        reads,
+		"policy":        {authz.WorkspaceRead, authz.RunRead, authz.RunRecover, authz.StateRecover},
 		"attempt plan":  {authz.OrganizationRead, authz.WorkspaceRead, authz.StateRead, authz.StateReadOutputs},
 		"attempt apply": {authz.OrganizationRead, authz.WorkspaceRead, authz.WorkspaceLock, authz.StateRead, authz.StateReadOutputs, authz.StateWrite},
 	}
-	actors := map[string]authz.Actor{"nobody": user(""), "member": user(authz.Member), "attempt plan": attempt(authz.Plan), "attempt apply": attempt(authz.Apply)}
+	actors := map[string]authz.Actor{"nobody": user(""), "member": user(authz.Member), "attempt plan": attempt(authz.Plan), "attempt apply": attempt(authz.Apply), "policy": authz.Policy()}
 	object := authz.Object{Organization: org, Workspace: ws, Noun: "workspace", Name: "w"}
 	for name, actor := range actors {
 		for _, action := range authz.Actions {

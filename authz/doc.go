@@ -1,6 +1,7 @@
 // Package authz is the one table of who may do what.
 //
-// Owns: actors, actions and the rows that join them. Words: actor (who asks),
+// Owns: actors, actions and the rows that join them. Words: actor (who asks; policy is the
+// server doing what a workspace's settings allow without a person),
 // action (a name such as run:apply), object (the thing asked about, with the
 // organization and workspace it belongs to).
 // Invariants: every service method asks Allow before it reads or changes a thing;

@@ -60,7 +60,7 @@ func (s *Service) ReleaseProven(ctx context.Context, run ids.Run) (done bool, er
 // policyRequest depends on nothing but the evidence, so that a repeat is the same request.
 func policyRequest(e Evidence) Request {
 	in := Request{
-		Resolution: CurrentStateVerified, Reason: fmt.Sprintf("The workspace releases failed applies that are proven; %d publications were.", len(e.Publications)),
+		Resolution: CurrentStateVerified, Reason: fmt.Sprintf("The workspace is set to release failed applies of which nothing is in doubt (states published and proven: %d).", len(e.Publications)),
 		ConfirmRevokeAuthority: true, ConfirmAdvanceFence: true,
 	}
 	current, checksum := versionID(e.Current), ""

@@ -275,7 +275,11 @@ func (t *tool) would(e evidence, in request) {
 	t.printf("would end      every authority that %s still has", e.run)
 	t.printf("would advance  the epoch of %s from %d to %d: what this apply began can never be published", e.name(), e.FenceEpoch, e.FenceEpoch+1)
 	t.printf("would release  %s, to the run that has waited longest", e.name())
-	t.printf("would record   run.recovered and state.recovered, because: %s", terminal.Line(in.Reason))
+	reason := in.Reason
+	if strings.TrimSpace(reason) == "" {
+		reason = "(no reason is given yet)"
+	}
+	t.printf("would record   run.recovered and state.recovered, because: %s", terminal.Line(reason))
 }
 
 func (t *tool) tell(e evidence, in request, done recovered) {

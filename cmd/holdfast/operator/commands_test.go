@@ -32,7 +32,7 @@ func TestNothingIsChangedWithoutApply(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"list"}, []string{"run-a  acme/app", "proven, nothing is in doubt; 2 runs wait", "emergency_state: There is an emergency state."}},
+		{[]string{"list"}, []string{"run-a  acme/app  held since 2026-01-02 03:04:05 UTC, apply_failed (apply_failed), 2 runs wait\n    proven, nothing is in doubt\n", "emergency_state: There is an emergency state."}},
 		{[]string{"show", "run-a"}, []string{"state now     sv-2, serial 2, 3 resources, sha256 abcd", "has stopped", "log           | Error: no", "next          holdfast admin recover run-a --apply"}},
 		{[]string{"run-a"}, []string{"would keep     sv-2", "from 4 to 5", "because: The apply failed and nothing is in doubt", "all it published is proven (1 state)", "Nothing was changed"}},
 		{[]string{"commit", "run-a", "--reason", "mine"}, []string{"because: mine"}},

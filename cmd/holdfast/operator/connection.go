@@ -14,9 +14,9 @@ import (
 // Connection says where the server is, and who asks.
 type Connection struct {
 	Address      string `env:"HOLDFAST_ADDRESS,TFE_ADDRESS" placeholder:"URL" help:"Address of the server, such as https://holdfast.example.com. Default: https://TF_CLOUD_HOSTNAME."`
-	TokenFile    string `env:"HOLDFAST_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the token. Default: HOLDFAST_TOKEN, TFE_TOKEN, or what tofu login has kept for the server."`
-	CAFile       string `name:"ca-file" env:"HOLDFAST_CA_FILE,SSL_CERT_FILE" type:"path" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
-	PasswordFile string `env:"HOLDFAST_PASSWORD_FILE" type:"path" placeholder:"FILE" help:"File with your password, for when the server demands a step-up. Only the code is asked for then."`
+	TokenFile    string `env:"HOLDFAST_TOKEN_FILE" placeholder:"FILE" help:"File with the token. Default: HOLDFAST_TOKEN, TFE_TOKEN, or what tofu login has kept for the server."`
+	CAFile       string `name:"ca-file" env:"HOLDFAST_CA_FILE,SSL_CERT_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
+	PasswordFile string `env:"HOLDFAST_PASSWORD_FILE" placeholder:"FILE" help:"File with your password, for when the server demands a step-up. Only the code is asked for then."`
 	JSON         bool   `name:"json" help:"Print JSON."`
 }
 

@@ -34,8 +34,8 @@ func (t *tool) list(ctx context.Context, organizations []string) error {
 		t.printf("No workspace waits for a recovery.")
 	}
 	for _, h := range found {
-		t.printf("%s  %s  held since %s, %s", terminal.Line(h.RunID), h.name(), moment(h.HeldSince), h.status())
-		t.printf("    %s; %s", h.verdict(), waiting(h.WaitingRuns))
+		t.printf("%s  %s  held since %s, %s, %s", terminal.Line(h.RunID), h.name(), moment(h.HeldSince), h.status(), waiting(h.WaitingRuns))
+		t.printf("    %s", h.verdict())
 	}
 	return nil
 }
