@@ -153,6 +153,41 @@ func TestTheNetworkIsLostDuringThePublish(t *testing.T) {
 	}
 }
 
+// The runner's machine dies while it cannot hand over the state that it kept. The one that starts
+// there again does, and what comes late is evidence like any other.
+func TestTheRunnerIsKilledWithTheStateItKept(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, needs{network: true})
+	configuration := chained("a", "b")
+	run := p.apply(configuration)
+	p.open("a")
+	p.awaitDeed("creating", "b")
+	p.network.obey(func(r *http.Request) fate {
+		switch {
+		case publishes(r):
+			return refused
+		case strings.HasSuffix(r.URL.Path, "/emergency-state"):
+			return lost
+		}
+		return passes
+	})
+	p.open("b")
+	p.awaitKept()
+	p.runner.kill()
+	p.forget()
+	p.held(run, "apply_start_uncertain")
+	assert.Equal(t, "emergency_state_missing", possible(p.evidence(run))["import_emergency_state"])
+	p.network.calm()
+	p.runner.start()
+	eventually(t, "the state that was kept", func() bool { return len(p.evidence(run)["emergency-states"].([]any)) == 1 })
+	evidence := p.evidence(run)
+	assert.Equal(t, map[string]any{"resource-count": 2.0, "late": true}, pick(evidence["emergency-state"], "resource-count", "late"))
+	assert.Equal(t, false, evidence["writer"].(map[string]any)["proven-stopped"], "a state proves nothing about the writer")
+	p.recover(run, "import_emergency_state", map[string]any{"confirm-writer-not-proven": true})
+	assert.Equal(t, p.made(), p.known())
+	assert.Empty(t, p.planned(configuration))
+}
+
 // The network is lost in the middle of the upload: the server knows that it began, and nobody has
 // its bytes. That blocks the recovery until the operator gives the upload up.
 func TestTheNetworkIsLostDuringTheUpload(t *testing.T) {
