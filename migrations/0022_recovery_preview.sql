@@ -7,7 +7,7 @@ alter table recovery_operations
     drop constraint recovery_operations_resolution,
     add constraint recovery_operations_resolution check (resolution in ('current_state_verified', 'import_emergency_state', 'import_emergency_successor')),
     drop constraint recovery_operations_import_has_emergency,
-    add constraint recovery_operations_import_has_emergency check (resolution = 'current_state_verified' or emergency_id is not null);
+    add constraint recovery_operations_import_has_emergency check (resolution not in ('import_emergency_state', 'import_emergency_successor') or emergency_id is not null);
 
 -- What was prepared is what is committed. A server that does not know a resolution cannot
 -- commit it either: it would leave the state behind that was to be imported.
