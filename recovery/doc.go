@@ -1,11 +1,11 @@
 // Package recovery lets an operator free a workspace that a run left held.
 //
-// Owns: tables emergency_states, recovery_operations and lost_recoveries. Words: held (an apply ended
-// without proof of what it wrote), evidence (what is known of it), emergency state (an
+// Owns: tables emergency_states, recovery_operations and lost_recoveries. Words: held (an
+// apply ended without proof of what it wrote), evidence (what is known of it), emergency state (an
 // errored.tfstate, as tofu wrote it), operation (one recovery: prepared, then committed),
 // principal (whose it is, by a lease), take over (it changes hands after the lease),
 // resolution (what the state is in the end), target (the state that will be current),
-// release (the way out on the server's host, which takes the current state as it is).
+// release (the way out on the server's host, which takes the current state as it is),
 // doubt (the first thing a person has to look at; the ordinary failure has none), policy (the
 // server recovering what is in no doubt, where a workspace's settings say so).
 // A run may also be held that its own row does not tell of (lost.go); an operator vouches for
