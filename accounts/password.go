@@ -34,7 +34,7 @@ func newPasswordHasher() passwordHasher {
 }
 
 // queueFor is how long a hash waits for its turn. Whoever waited longer has left.
-const queueFor = 10 * time.Second
+var queueFor = 10 * time.Second
 
 func (h passwordHasher) enter(ctx context.Context) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueFor)

@@ -100,7 +100,7 @@ func TestAStepUpServesForItsWindow(t *testing.T) {
 	age := func(seconds int) {
 		w.exec("update tokens set step_up_at = clock_timestamp() - make_interval(secs => @s::float8) where step_up_at is not null", postgres.Args{"s": seconds})
 	}
-	age(899)
+	age(840)
 	assert.NoError(t, w.require(ada))
 	age(901)
 	err = w.require(ada)

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
-// lookInterval is how often a lobby with waiting runners looks at the table by itself:
-// a notification may be lost.
-const lookInterval = 5 * time.Second
+// lookLimit is how long one look at the table may take.
+const lookLimit = 5 * time.Second
 
 // demand is what pending attempts of one kind ask of a runner.
 type demand struct {
@@ -47,8 +46,10 @@ type Lobby struct {
 }
 
 // Lobby makes a lobby that is called by notifications on Channel. There is one a server.
-func (s *Service) Lobby(wake *postgres.Listener) *Lobby {
-	l := &Lobby{waiting: s.waiting, every: lookInterval}
+// While runners wait it looks at the table by itself, every so often: a notification may
+// be lost.
+func (s *Service) Lobby(wake *postgres.Listener, every time.Duration) *Lobby {
+	l := &Lobby{waiting: s.waiting, every: every}
 	wake.Read(Channel, l.hear)
 	return l
 }
@@ -174,7 +175,7 @@ func (l *Lobby) look() {
 	if empty {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookInterval)
+	ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
 	defer cancel()
 	list, err := l.waiting(ctx)
 	if err != nil {

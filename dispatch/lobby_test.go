@@ -203,17 +203,18 @@ func TestAnIdleFleetIsQuiet(t *testing.T) {
 		w.looks <- []demand{}
 	}
 	assert.NotContains(t, called(fleet...), true)
-	for _, seat := range fleet {
-		seat.Leave()
+}
+
+func TestAnEmptyLobbyLooksAtNothing(t *testing.T) {
+	w := newLobby(t)
+	w.waiting = func(context.Context) ([]demand, error) {
+		t.Error("nobody waits any more, and the table is still looked at")
+		return nil, nil
 	}
-	more := 0
-	for waited := false; !waited; {
-		select {
-		case w.looks <- []demand{}:
-			more++
-		case <-time.After(50 * time.Millisecond):
-			waited = true
-		}
-	}
-	assert.LessOrEqual(t, more, 1, "nobody waits any more, and the table is still looked at")
+	seat := w.Enter(acme, plainRunner())
+	assert.NotNil(t, w.timer)
+	seat.Leave()
+	assert.Nil(t, w.timer)
+	w.look() // as one does whose time had come when the last runner left
+	assert.Nil(t, w.timer)
 }

@@ -77,7 +77,7 @@ func TestServersThatStartTogetherApplyEachFileOnce(t *testing.T) {
 		var waiting int
 		err := conn.QueryRow(ctx, "select count(*) from pg_stat_activity where datname = current_database() and query like '%pg_try_advisory_lock%' and pid <> pg_backend_pid()").Scan(&waiting)
 		return err == nil && waiting == cap(answers)
-	}, 10*time.Second, 10*time.Millisecond, "all wait for the lock at the same time")
+	}, time.Minute, 10*time.Millisecond, "all wait for the lock at the same time")
 	_, err = conn.Exec(ctx, "select pg_advisory_unlock($1)", lock.DefaultLockID)
 	require.NoError(t, err)
 	for range cap(answers) {

@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-run/holdfast/recovery"
 )
 
+const slack = 60 // seconds that may pass between two lines of a test on a busy machine
+
 // prepared leaves a recovery that imports, and the request with all of its evidence.
 func (w *world) prepared() (ids.Run, *executor, recovery.Operation, recovery.Request) {
 	w.Helper()
@@ -39,23 +41,23 @@ func TestALease(t *testing.T) {
 	w := newWorld(t)
 	run, _, op, in := w.prepared()
 	assert.Equal(t, 15*time.Minute, op.LeaseExpiresAt.Sub(op.PreparedAt).Round(time.Second))
-	assert.Equal(t, 900, op.LeaseRemainingSeconds)
+	assert.InDelta(t, 900, op.LeaseRemainingSeconds, slack)
 	second := w.operator("cy")
 	in.TakeOver = true
 	_, err := w.Recover(ctx, second, run, in)
 	wantCode(t, err, fault.Conflict, "recovery_lease_held")
 
-	for interval, want := range map[string]int{"2 hours": 900, "100 seconds": 100, "-1 second": 0, "-2 hours": 0} {
+	for interval, want := range map[string]int{"2 hours": 900, "400 seconds": 400, "-1 second": 0, "-2 hours": 0} {
 		w.change("update recovery_operations set lease_expires_at = clock_timestamp() + @i::interval", postgres.Args{"i": interval})
 		got := w.evidence(run).Operation
-		assert.InDelta(t, want, got.LeaseRemainingSeconds, 60, interval)
+		assert.InDelta(t, want, got.LeaseRemainingSeconds, slack, interval)
 	}
 	w.lapse(run)
 	again := in
 	again.TakeOver, again.PrepareOnly = false, true
 	granted, err := w.Recover(ctx, w.owner, run, again)
 	require.NoError(t, err, "nobody took over: it is granted again")
-	assert.InDelta(t, 900, granted.LeaseRemainingSeconds, 60)
+	assert.InDelta(t, 900, granted.LeaseRemainingSeconds, slack)
 	assert.Equal(t, []any{op.ID, op.TargetVersionID, 1}, []any{granted.ID, granted.TargetVersionID, granted.OwnerEpoch})
 	other := in
 	other.Reason = "thought again"
@@ -107,7 +109,7 @@ func TestTakingOver(t *testing.T) {
 	assert.Equal(t, []any{op.ID, op.TargetVersionID, op.TargetObjectID, second.User, 2}, []any{taken.ID, taken.TargetVersionID, taken.TargetObjectID, taken.PrincipalID, taken.OwnerEpoch})
 	require.Len(t, taken.Takeovers, 1)
 	assert.Equal(t, []ids.User{w.owner.User, second.User}, []ids.User{taken.Takeovers[0].From, taken.Takeovers[0].To})
-	assert.WithinDuration(t, taken.LeaseExpiresAt.Add(-15*time.Minute), taken.Takeovers[0].At, 5*time.Second)
+	assert.WithinDuration(t, taken.LeaseExpiresAt.Add(-15*time.Minute), taken.Takeovers[0].At, slack*time.Second)
 	assert.Equal(t, []string{string(second.User) + " the first one left"}, values[string](w, "select actor_id || ' ' || reason from audit_entries where action = 'run.recovery_takeover'", nil))
 
 	_, err = w.Recover(ctx, w.owner, run, in)

@@ -106,7 +106,7 @@ func TestAKeptStateIsHandedOverLater(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { r.handOverKept(ctx); close(ended) }()
-	require.Eventually(t, func() bool { _, err := os.Stat(notes[0]); return err != nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(notes[0]); return err != nil }, patience, 10*time.Millisecond)
 	stop()
 	<-ended
 	assert.Equal(t, []string{"precious"}, f.handedOver())

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,10 +123,10 @@ func TestWhatAnEnclosedRunMayUse(t *testing.T) {
 		says   string
 	}{
 		"memory of one process": {Limits{Memory: 300 << 20}, "head -c 900m /dev/zero | tail", "memory exhausted"},
-		"memory of all":         {Limits{Memory: 600 << 20}, "for i in 1 2; do (head -c 400m /dev/zero | tail -c 399m | sleep 60) & done; wait", "more than the 600 MiB of memory"},
-		"processes":             {Limits{Processes: 40}, "for i in $(seq 60); do sleep 60 & done; wait", "processes"},
+		"memory of all":         {Limits{Memory: 600 << 20}, "for i in 1 2; do (head -c 400m /dev/zero | tail -c 399m | sleep 1000) & done; wait", "more than the 600 MiB of memory"},
+		"processes":             {Limits{Processes: 40}, "for i in $(seq 60); do sleep 1000 & done; wait", "processes"},
 		"disk in one file":      {Limits{Disk: 50 << 20}, "dd if=/dev/zero of=big bs=1M count=100", "File size limit exceeded"},
-		"disk in many":          {Limits{Disk: 50 << 20}, "for i in 1 2 3; do dd if=/dev/zero of=big$i bs=1M count=30; done; sleep 60", "more than the 50 MiB"},
+		"disk in many":          {Limits{Disk: 50 << 20}, "for i in 1 2 3; do dd if=/dev/zero of=big$i bs=1M count=30; done; sleep 1000", "more than the 50 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -211,7 +212,16 @@ func TestNothingOutlivesTheEnclosure(t *testing.T) {
 	done, log := applied(t, f, enclosed(t, f))
 	require.Equal(t, wire.OutcomeFinished, done.Outcome, log)
 	require.Contains(t, log, "left")
-	require.Eventually(t, func() bool { return exec.Command("pgrep", "-f", "sleep "+mark).Run() != nil }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		running, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		require.NoError(t, err)
+		for _, process := range running {
+			if line, err := os.ReadFile(process); err == nil && strings.Contains(string(line), "sleep\x00"+mark) {
+				return false
+			}
+		}
+		return len(running) > 0
+	}, patience, 10*time.Millisecond)
 }
 
 // A runner that isolates nothing works for one organization, whoever offers what, and also
@@ -230,15 +240,21 @@ func TestWithoutIsolationOneOrganizationIsServed(t *testing.T) {
 	f.mu.Lock()
 	f.owner = "org-2222222222222222"
 	f.mu.Unlock()
-	end = start(t, cfg)
-	require.Eventually(t, func() bool {
+	var refused atomic.Bool // one who asks again has decided about what it was offered
+	f.override = func(_ http.ResponseWriter, r *http.Request) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.offered && f.polled.OrganizationID == "org-1111111111111111"
-	}, 20*time.Second, 10*time.Millisecond, "it says whom it serves")
+		if r.URL.Path == wire.PathPoll && f.offered {
+			refused.Store(true)
+		}
+		return false
+	}
+	end = start(t, cfg)
+	require.Eventually(t, refused.Load, patience, 10*time.Millisecond, "the work was offered")
 	end()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	assert.Equal(t, "org-1111111111111111", f.polled.OrganizationID, "it says whom it serves")
 	assert.Nil(t, f.done)
 	assert.NotContains(t, strings.Join(f.calls, "\n"), "accept", "work of another organization is not even accepted")
 }

@@ -86,7 +86,7 @@ func newFakeServer(t *testing.T, m wire.Manifest, files map[string]string) *fake
 	}
 	m.Refresh = !m.RefreshOnly
 	if m.InterruptSeconds == 0 {
-		m.InterruptSeconds = 20
+		m.InterruptSeconds = 120 // only a tofu that cannot end takes as long
 	}
 	f.manifest = m
 	f.web = httptest.NewUnstartedServer(f)
@@ -349,7 +349,7 @@ func (f *fakeServer) eventText() string {
 // awaitLog waits until the shipped log contains text.
 func (f *fakeServer) awaitLog(text string) {
 	f.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for !strings.Contains(f.logText(), text) {
 		select {
 		case <-f.logged:

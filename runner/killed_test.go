@@ -45,5 +45,5 @@ resource "terraform_data" "deadly" {
 	require.Eventually(t, func() bool {
 		left, err := os.ReadDir(filepath.Join(cfg.Dir, "attempts"))
 		return err == nil && len(left) == 0
-	}, 5*time.Second, 10*time.Millisecond, "nothing works there any more")
+	}, patience, 10*time.Millisecond, "nothing works there any more")
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -116,7 +115,7 @@ func TestTheRelayRepeatsReadsAlone(t *testing.T) {
 		}
 		answered <- err
 	}()
-	require.Eventually(t, func() bool { return calls.Load() >= 3 }, 10*time.Second, lookEvery)
+	require.Eventually(t, func() bool { return calls.Load() >= 3 }, patience, lookEvery)
 	cancel()
 	require.NoError(t, <-answered)
 }

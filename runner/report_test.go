@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,7 +67,7 @@ func reported(t *testing.T, withEvents bool, answers ...func(http.ResponseWriter
 	t.Cleanup(web.Close)
 	srv, err := newServer(web.URL, "")
 	require.NoError(t, err)
-	end, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	end, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a := &attempt{id: "att-1", server: srv, session: wire.Session{Token: "t"}, end: end, log: &logs{}}
 	if withEvents {

@@ -42,7 +42,7 @@ func (a shipment) ship(ctx context.Context) (offset int64, err error) {
 		if ctx.Err() != nil {
 			return offset, ctx.Err()
 		}
-		before := offset
+		before, closed := offset, a.log.isClosed()
 		offset, err = a.sendChunk(ctx, offset, buf[:n])
 		if err == nil && offset > before {
 			futile = 0
@@ -54,7 +54,7 @@ func (a shipment) ship(ctx context.Context) (offset int64, err error) {
 		if ctx.Err() != nil {
 			return offset, err
 		}
-		if a.log.isClosed() {
+		if closed { // before the call: an answer from the time when tofu ran is not the last word
 			if futile++; refused(err) || futile == mostFutile {
 				return offset, err
 			}

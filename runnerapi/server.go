@@ -44,9 +44,12 @@ type server struct {
 	lobby *dispatch.Lobby
 }
 
+// lookEvery is how soon a runner that waits gets work of which no notification came.
+var lookEvery = 5 * time.Second
+
 // New makes the handler of /runner/v1.
 func New(deps Deps) http.Handler {
-	s := &server{Deps: deps, lobby: deps.Dispatch.Lobby(deps.Wake)}
+	s := &server{Deps: deps, lobby: deps.Dispatch.Lobby(deps.Wake, lookEvery)}
 	r := mux.NewRouter()
 	group := func(path, method string, h func(*call, accounts.RunnerGroup) (any, error)) {
 		r.Handle(path, s.serve(path, func(c *call) (any, error) {

@@ -61,7 +61,7 @@ func TestASweeperFoldsLogsAndReapsWithoutTheStore(t *testing.T) {
 	sweeping, stop := context.WithCancel(ctx)
 	defer stop()
 	go NewSweeper(w.runs).Run(sweeping, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return w.get(silent.RunID).DurableStatus == PlanFailed }, 20*time.Second, 20*time.Millisecond, "it is reaped all the same")
+	require.Eventually(t, func() bool { return w.get(silent.RunID).DurableStatus == PlanFailed }, time.Minute, 20*time.Millisecond, "it is reaped all the same")
 
 	w.store.SetDown(false)
 	folded := func() (yes bool) {
@@ -72,5 +72,5 @@ func TestASweeperFoldsLogsAndReapsWithoutTheStore(t *testing.T) {
 		}))
 		return yes
 	}
-	require.Eventually(t, folded, 20*time.Second, 20*time.Millisecond, "it is folded once the store is back")
+	require.Eventually(t, folded, time.Minute, 20*time.Millisecond, "it is folded once the store is back")
 }

@@ -157,7 +157,7 @@ func TestAnUploadWaitsForAForceUnlock(t *testing.T) {
 		require.Eventually(t, func() bool {
 			waiting := value[int](w, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil)
 			return waiting > 0 || len(refused) > 0
-		}, 10*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 		return nil
 	}))
 	wantFault(t, <-refused, fault.Conflict, "stale_fence")

@@ -3,7 +3,6 @@ package state_test
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/versity/versitygw/embedgw"
 
 	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/artifacts/storetest"
 )
 
 // gatewayStore is a real S3 server on a folder; a test process can have one.
@@ -26,10 +26,8 @@ func gatewayStore(t *testing.T) artifacts.ObjectStore {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, bucket), 0o700))
 	backend, err := posix.New(dir, meta.XattrMeta{}, posix.PosixOpts{CopyObjectThreshold: 5 << 30})
 	require.NoError(t, err)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := storetest.FreeAddress()
 	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -41,7 +39,7 @@ func gatewayStore(t *testing.T) artifacts.ObjectStore {
 	t.Cleanup(func() { stop(); <-ended })
 	store, err := artifacts.NewS3(artifacts.S3Config{Endpoint: "http://" + address, Bucket: bucket, AccessKeyID: key, SecretAccessKey: secret})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return store.Ping(ctx) == nil }, 30*time.Second, 20*time.Millisecond) // it does not say when it is ready
+	require.Eventually(t, func() bool { return store.Ping(ctx) == nil }, time.Minute, 20*time.Millisecond) // it does not say when it is ready
 	return store
 }
 

@@ -7,7 +7,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/require"
@@ -27,6 +29,13 @@ import (
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
+
+// TestMain lets a read of a log be held for so long that whoever gets an answer was woken,
+// however slow the machine is.
+func TestMain(m *testing.M) {
+	logHold = time.Hour
+	os.Exit(m.Run())
+}
 
 // world is a whole server on a database of its own, with an organization "acme", its
 // owner ann and its member bob.

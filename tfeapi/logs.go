@@ -84,7 +84,7 @@ func stream(r *request) dispatch.Stream {
 // logHold is how long a read that finds nothing new waits for something: a client
 // pauses for up to two seconds after an empty answer, and would learn that much later
 // that its run has ended.
-const logHold = 15 * time.Second
+var logHold = 15 * time.Second
 
 // logAnswer serves the part of a log that the query asks for.
 func (s *server) logAnswer(r *request, slice readLog) (answer, error) {

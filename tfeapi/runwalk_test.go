@@ -125,11 +125,9 @@ func TestALogReadWaitsForWhatComes(t *testing.T) {
 		t.Fatalf("answered %q before there was anything", early)
 	case <-time.After(300 * time.Millisecond):
 	}
-	began := time.Now()
 	_, err = w.deps.Runs.AppendLog(t.Context(), s.actor, dispatch.Human, 0, []byte("first\n"))
 	require.NoError(t, err)
-	assert.Equal(t, "first\n", <-waiting)
-	assert.Less(t, time.Since(began), logHold/2, "it was woken")
+	assert.Equal(t, "first\n", <-waiting, "it was woken: the hold takes hours")
 
 	waiting = read(7)
 	require.NoError(t, w.deps.Runs.Done(t.Context(), s.id, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, LogSize: 6}))

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -56,11 +57,9 @@ func TestAPortThatIsTakenMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "https://localhost:"+port+"\n", said)
 
-	free, err := net.Listen("tcp4", "127.0.0.1:0")
+	free, err := choosePorts(filepath.Join(t.TempDir(), "ports"), "server")
 	require.NoError(t, err)
-	wanted := free.Addr().String()
-	require.NoError(t, free.Close())
-	addresses, _, code, err = run(wanted)
+	addresses, _, code, err = run(net.JoinHostPort("127.0.0.1", strconv.Itoa(free["server"])))
 	assert.Equal(t, 1, code)
 	assert.Len(t, addresses, 1, "an address that was asked for is not exchanged")
 	assert.True(t, fault.HasCode(err, "service_failed") || fault.HasCode(err, "listen_address"), "%v", err)

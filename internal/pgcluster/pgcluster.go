@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -238,12 +239,16 @@ func endOrphan(data string) error {
 	}
 }
 
-// freePort asks the system for a port that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort finds a port that nobody listens on now. It lies below those that systems give to
+// outgoing connections: nobody gets it by chance between the choice and its use, nor while a
+// server that was killed starts again.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = 20000 + rand.IntN(10000)
+		var l net.Listener
+		if l, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }

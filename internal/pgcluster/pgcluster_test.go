@@ -108,7 +108,7 @@ func TestLifeOfACluster(t *testing.T) {
 				c = again
 			}
 			return err == nil
-		}, 20*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 		assert.Equal(t, "kept", query(t, c.URL("holdfast"), "select word from kept"))
 	})
 	c.Stop()

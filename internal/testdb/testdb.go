@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -94,5 +95,9 @@ func withDatabase(server, name string) string {
 		panic("testdb: the server's address is no URL") // not printed: it holds a password
 	}
 	u.Path = "/" + name
+	// A loaded machine may take long to answer, which is nothing that a test should fail for.
+	query := u.Query()
+	query.Set("connect_timeout", strconv.Itoa(int(patience.Seconds())))
+	u.RawQuery = query.Encode()
 	return u.String()
 }

@@ -85,5 +85,5 @@ func TestTheServerGoesWithItsProcess(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		entries, err := os.ReadDir(temporary)
 		return err == nil && len(entries) == 0 && db.Ping(context.Background()) != nil
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }

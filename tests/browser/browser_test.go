@@ -147,7 +147,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-var authorizeAddress = regexp.MustCompile(`https://\S+/oauth/authorize\?\S+`)
+var authorizeAddress = regexp.MustCompile(`(https://\S+/oauth/authorize\?\S+)\s`) // with what follows: it may come in pieces
 
 func TestLogin(t *testing.T) {
 	host, home := needed(t, "TFE_HOSTNAME"), t.TempDir()
@@ -162,7 +162,7 @@ func TestLogin(t *testing.T) {
 	require.Eventually(t, func() bool { return authorizeAddress.MatchString(said.String()) }, patience, 50*time.Millisecond, "tofu said: %s", said)
 
 	p := newPerson(t)
-	p.visit(authorizeAddress.FindString(said.String()))
+	p.visit(authorizeAddress.FindStringSubmatch(said.String())[1])
 	p.accessible()
 	p.fill("Username", "admin")
 	p.fill("Password", "wrong")

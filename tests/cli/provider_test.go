@@ -115,9 +115,14 @@ func (p plant) agrees() {
 func (p plant) applyFails(text string) (run *tfe.Run) {
 	t := p.folder.t
 	t.Helper()
-	p.fails([]string{text}, "apply", "-auto-approve")
+	r := p.tofu("apply", "-auto-approve")
+	require.Equal(t, 1, r.code, r.said)
 	run = p.newest()
 	assert.Equal(t, tfe.RunErrored, run.Status)
+	// Where it failed before the client looked, the client shows nothing of it.
+	apply, err := shared.api.Applies.Read(ctx, run.Apply.ID)
+	require.NoError(t, err)
+	assert.Contains(t, flat(p.read(apply.LogReadURL, "", "")), text)
 	assert.True(t, p.workspace("w").Locked, "the workspace is held")
 	p.fails([]string{"Workspace locked", run.ID}, "plan")
 	return run

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,7 +123,12 @@ func TestRemoteBackendComparesVersions(t *testing.T) {
 	f := d.folder(d.onRemote(`name = "one"`), something)
 	f.ok("init")
 	f.ok("apply", "-auto-approve")
-	for version, refused := range map[string]bool{"1.12.0": false, "1.12.6-dev": false, "latest": false, "1.11.5": true, "1.13.0": true} {
+	minor, err := strconv.Atoi(strings.Split(f.ok("version"), ".")[1]) // "OpenTofu v1.12.6"
+	require.NoError(t, err)
+	for version, refused := range map[string]bool{
+		fmt.Sprintf("1.%d.0", minor): false, fmt.Sprintf("1.%d.6-dev", minor): false, "latest": false,
+		fmt.Sprintf("1.%d.5", minor-1): true, fmt.Sprintf("1.%d.0", minor+1): true,
+	} {
 		_, err := shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: &version})
 		require.NoError(t, err)
 		r := f.tofu("taint", "terraform_data.a")
@@ -133,7 +139,7 @@ func TestRemoteBackendComparesVersions(t *testing.T) {
 			assert.Equal(t, 0, r.code, "%s: %s", version, r.said)
 		}
 	}
-	_, err := shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: tfe.String("1.11.5")})
+	_, err = shared.api.Workspaces.UpdateByID(ctx, w.ID, tfe.WorkspaceUpdateOptions{TerraformVersion: tfe.String(fmt.Sprintf("1.%d.5", minor-1))})
 	require.NoError(t, err)
 	f.ok("state", "rm", "-ignore-remote-version", "terraform_data.a")
 	for _, constraint := range []string{"~> 1.12.0", "", ">= 1.10"} {

@@ -48,9 +48,8 @@ func TestLockTimeoutOfARemoteRun(t *testing.T) {
 	w := d.workspace("w")
 	lock(t, w.ID)
 
-	s := f.start("apply", "-auto-approve", "-lock-timeout=3s")
+	s := f.start("apply", "-auto-approve", "-lock-timeout=10s") // in which it looks once, and says so, on any machine
 	s.await("Waiting for the manually locked workspace to be unlocked")
-	assert.Equal(t, tfe.RunPending, d.newest().Status)
 	s.await("Lock timeout exceeded")
 	r := s.end()
 	assert.Contains(t, r.said, "The remote operation was successfully cancelled.")
@@ -69,11 +68,17 @@ func TestLockTimeoutOfARemoteRun(t *testing.T) {
 // RC-08: no client gets past a workspace that is held for recovery, wherever it would work.
 func TestAHeldWorkspaceRefusesEveryClient(t *testing.T) {
 	t.Parallel()
-	// The sleep: a client shows no log of an apply that has failed before it looks.
-	d, f := inCloudWorkspace(t, `resource "terraform_data" "a" {
-		provisioner "local-exec" { command = "sleep 3; exit 1" }
-	}`)
-	f.fails([]string{"local-exec provisioner error"}, "apply", "-auto-approve")
+	// The gate: a client shows no log of an apply that has failed before it looks.
+	gate := filepath.Join(t.TempDir(), "gate")
+	d, f := inCloudWorkspace(t, fmt.Sprintf(`resource "terraform_data" "a" {
+		provisioner "local-exec" { command = "until test -e %s; do sleep 0.1; done; exit 1" }
+	}`, gate))
+	s := f.start("apply", "-auto-approve")
+	s.await("Provisioning with 'local-exec'")
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	r := s.end()
+	require.Equal(t, 1, r.code, r.said)
+	assert.Contains(t, flat(r.said), "local-exec provisioner error")
 	run := d.newest()
 	require.True(t, d.workspace("w").Locked)
 	refusal := []string{"Complete recovery of " + run.ID, "holdfast admin recover " + run.ID}

@@ -190,7 +190,7 @@ func (f *folder) stateBytes() []byte {
 	return content
 }
 
-var runURL = regexp.MustCompile(`/app/demo/[^/]+/runs/(run-[A-Za-z0-9]+)`)
+var runURL = regexp.MustCompile(`/app/demo/[^/]+/runs/(run-[A-Za-z0-9]{16})`)
 
 // runIn finds the id of the run that a tofu named.
 func runIn(t *testing.T, said string) string {

@@ -125,7 +125,7 @@ func TestLoginAndLogout(t *testing.T) {
 	tofu := startAtTerminal(t, append(environ, "PATH="), "login", "-no-color", host)
 	tofu.awaits(t, "Enter a value:")
 	tofu.types(t, "yes")
-	address := tofu.awaits(t, `(https://\S+/oauth/authorize\?\S+)`)
+	address := tofu.awaits(t, `(https://\S+/oauth/authorize\?\S+)\s`)
 
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

@@ -60,8 +60,9 @@ func TestAPersonsLockStopsAppliesAndNotPlans(t *testing.T) {
 	apply := f.start("apply", "-auto-approve")
 	eventually(t, "the run to be named", func() bool { return runURL.MatchString(apply.said.String()) })
 	id := runIn(t, apply.said.String())
-	eventually(t, "the client to wait", func() bool { return strings.Contains(apply.said.String(), "Waiting for") })
-	assert.Contains(t, apply.said.String(), "Waiting for the manually locked workspace to be unlocked")
+	eventually(t, "the client to wait", func() bool {
+		return strings.Contains(apply.said.String(), "Waiting for the manually locked workspace to be unlocked")
+	})
 	assert.Equal(t, "pending", shared.runFacts(t, id).Status)
 
 	assert.True(t, f.current().Locked)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -17,16 +18,20 @@ import (
 func TestAHalfFailedApplyHoldsTheWorkspaceUntilItIsRecovered(t *testing.T) {
 	t.Parallel()
 	// The client looks for the apply only a while after the plan, and shows no log of one that
-	// has failed by then: hence the sleep.
-	cured := filepath.Join(t.TempDir(), "cured")
+	// has failed by then: hence the gate.
+	cured, at := filepath.Join(t.TempDir(), "cured"), newGate(t)
 	f := newFolder(t, shared, `resource "terraform_data" "first" {}`+"\n"+
-		resource("second", "sleep 3; test -e "+cured, "depends_on = [terraform_data.first]"))
+		resource("second", at.command()+"; test -e "+cured, "depends_on = [terraform_data.first]"))
 	f.init()
 
-	failed := f.tofu("apply", "-auto-approve")
-	require.Equal(t, 1, failed.code, failed.said)
-	assert.Contains(t, failed.said, "local-exec provisioner error")
-	id := runIn(t, failed.said)
+	apply := f.start("apply", "-auto-approve")
+	eventually(t, "the client to follow the apply", func() bool {
+		return strings.Contains(apply.said.String(), "terraform_data.second: Provisioning with 'local-exec'")
+	})
+	at.open()
+	require.Equal(t, 1, apply.wait(t), apply.said)
+	assert.Contains(t, apply.said.String(), "local-exec provisioner error")
+	id := runIn(t, apply.said.String())
 	facts := shared.runFacts(t, id)
 	assert.Equal(t, "errored", facts.Status)
 	assert.Equal(t, "apply_failed", facts.DurableStatus)

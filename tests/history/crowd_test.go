@@ -203,8 +203,7 @@ func (c *crowd) note(call int64, in input, out output) {
 // readAll is the last word: what is current when everything is quiet.
 func (c *crowd) readAll() {
 	for _, w := range c.workspaces {
-		_, ok := c.read(c.t.Context(), w)
-		require.True(c.t, ok, "%s can be read", w)
+		require.Eventually(c.t, func() bool { _, ok := c.read(c.t.Context(), w); return ok }, 3*time.Minute, 100*time.Millisecond, "%s can be read", w)
 	}
 }
 
@@ -238,10 +237,10 @@ func (c *crowd) reads() (n int) {
 func (c *crowd) mustBeWhole(t *testing.T) {
 	t.Helper()
 	for id, content := range c.acknowledged {
-		a := c.ask(t.Context(), "GET", "/api/v2/state-versions/"+id, "")
+		a := c.insist(t.Context(), 50, "GET", "/api/v2/state-versions/"+id, "")
 		require.Equal(t, 200, a.status, "%s was acknowledged", id)
 		require.Equal(t, "finalized", a.document().Data.Attributes.Status)
-		stored := c.ask(t.Context(), "GET", a.document().Data.Attributes.DownloadURL, "")
+		stored := c.insist(t.Context(), 50, "GET", a.document().Data.Attributes.DownloadURL, "")
 		require.Equal(t, 200, stored.status, id)
 		assert.True(t, content == string(stored.body), "%s holds other bytes than were acknowledged", id)
 	}
