@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -80,6 +81,13 @@ func TestWhoMayLookForDrift(t *testing.T) {
 	_, _, err = w.Preview(ctx, w.owner, run)
 	wantCode(t, err, fault.Conflict, "recovery_lease_expired")
 	_, err = w.Recover(ctx, w.owner, run, only)
+	require.NoError(t, err)
+	closed := gates.New(w.db)
+	_, err = closed.SetSuspension(ctx, system, "acme", true, "unpaid")
+	require.NoError(t, err)
+	_, _, err = w.Preview(ctx, w.owner, run)
+	wantCode(t, err, fault.Forbidden, "organization_suspended")
+	_, err = closed.SetSuspension(ctx, system, "acme", false, "paid")
 	require.NoError(t, err)
 	_, started, err := w.Preview(ctx, w.owner, run)
 	require.NoError(t, err)
