@@ -9,7 +9,9 @@
 // doubt (the first thing a person has to look at; the ordinary failure has none), policy (the
 // server recovering what is in no doubt, where a workspace's settings say so).
 // A run may also be held that its own row does not tell of (lost.go); an operator vouches for
-// the current state then (vouch.go), or releases it.
+// the current state then (vouch.go), or releases it. Two things go beyond the rules for
+// operators: a successor (an emergency state that follows what its own apply published,
+// successor.go) and the drift preview (a refresh-only plan of a held workspace, preview.go).
 // Invariants: only a run that holds its workspace for recovery can be recovered, once
 // (index recovery_operations_one_open); nothing is applied again (RC-59); everything that
 // is decided is read under the lineage lock, when it is prepared and again when it is
@@ -17,11 +19,13 @@
 // it is prepared (trigger recovery_keeps_its_target) and read to its end before (RC-40);
 // an emergency state is evidence and changes nothing; the epoch grows, so a writer that
 // still lives can never publish (RC-55); run.recovered and state.recovered are written in the
-// same transaction (RC-58).
+// same transaction (RC-58); a drift preview is started by who holds the lease and by nobody
+// else, takes no fence and is never applied (TestADriftPreview, TestWhoMayLookForDrift);
 // the policy asks for the very recovery that a person would, and touches nothing that is in
 // doubt (TestOnlyTheOrdinaryFailureIsProven).
 // Refuses: deciding whether the current state is right; the operator gives a reason.
 // Tested by: recovery_test.go (on the host), evidence_test.go, provenance_test.go,
 // emergency_test.go, uploads_test.go, lease_test.go, operation_test.go, proven_test.go,
-// vouch_test.go.
+// vouch_test.go, successor_test.go, preview_test.go; tests/recovery, which kills a server at
+// each failpoint and interrupts a real tofu.
 package recovery

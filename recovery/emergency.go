@@ -191,7 +191,7 @@ func (s *Service) examine(ctx context.Context, a dispatch.Attempt, object artifa
 		e.Obstacle = obstacleSerial
 	default:
 		e.NormalizedSerial = &next
-		e.NormalizedSize, e.NormalizedSHA256, err = s.normalizedDigest(ctx, e, f)
+		e.NormalizedSize, e.NormalizedSHA256, err = s.digestWithSerial(ctx, e, f, next)
 	}
 	return e, err
 }
@@ -208,14 +208,15 @@ func (s *Service) predecessor(ctx context.Context, run ids.Run) (v *state.Versio
 	return v, err
 }
 
-func (s *Service) normalizedDigest(ctx context.Context, e Emergency, f state.File) (size int64, digest string, err error) {
+// digestWithSerial gives size and SHA-256 of an emergency state with another serial.
+func (s *Service) digestWithSerial(ctx context.Context, e Emergency, f state.File, serial int64) (size int64, digest string, err error) {
 	body, _, err := s.objects.Open(ctx, e.OrganizationID, e.ObjectID)
 	if err != nil {
 		return 0, "", err
 	}
 	defer func() { _ = body.Close() }()
 	hash := sha256.New()
-	size, err = io.Copy(hash, f.WithSerial(body, *e.NormalizedSerial))
+	size, err = io.Copy(hash, f.WithSerial(body, serial))
 	return size, hex.EncodeToString(hash.Sum(nil)), err
 }
 

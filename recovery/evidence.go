@@ -41,10 +41,12 @@ type Evidence struct {
 	Writer       Writer
 	LogTail      string
 	Operation    *Operation
+	Preview      *Preview // the last drift preview of Operation
 
-	// Current state and emergency state can be made the end of it: nil means yes.
-	VerifyRefused *fault.Error
-	ImportRefused *fault.Error
+	// Why each resolution is not allowed; nil means that it is.
+	VerifyRefused    *fault.Error
+	ImportRefused    *fault.Error
+	SuccessorRefused *fault.Error
 
 	published int // versions that the run published, in the chain or not
 }
@@ -73,6 +75,9 @@ func (s *Service) Evidence(ctx context.Context, actor authz.Actor, run ids.Run) 
 		return err
 	})
 	if err != nil {
+		return e, err
+	}
+	if e.Preview, err = s.previewOf(ctx, e.Operation); err != nil {
 		return e, err
 	}
 	e.LogTail, err = s.tail(ctx, e.Attempt)
@@ -170,6 +175,9 @@ func (s *Service) gather(ctx context.Context, tx postgres.Tx, held runs.Run, sta
 	}
 	if e.ImportRefused = authority; authority == nil {
 		_, e.ImportRefused = importable(e, "")
+	}
+	if e.SuccessorRefused = authority; authority == nil {
+		_, e.SuccessorRefused = followable(e, "")
 	}
 	return e, nil
 }

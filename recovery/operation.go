@@ -59,7 +59,8 @@ type Operation struct {
 	PreparedAt            time.Time
 	AuthorityLost         bool `db:"-"` // of a run that the database had lost: it was never prepared
 	CommittedAt           *time.Time
-	ReservationEpoch      int64 // of the fence while it was committed
+	ReservationEpoch      int64   // of the fence while it was committed
+	PreviewRunID          ids.Run // the last drift preview; empty: none was asked for
 }
 
 // TakeOver is one change of hands.
@@ -93,7 +94,7 @@ func operationOf(ctx context.Context, tx postgres.Tx, run ids.Run) (op Operation
 // "not_held", "authority_lost"; Invalid "evidence_required", "invalid_resolution", "reason_required",
 // "confirmation_required", "emergency_state_missing", "emergency_state_ambiguous",
 // "emergency_state_not_successor"; Conflict "provenance_mismatch",
-// "publication_chain_invalid", "predecessor_moved", "authority_not_active",
+// "publication_chain_invalid", "predecessor_moved", "nothing_published", "authority_not_active",
 // "evidence_mismatch", "upload_not_expired", "claimed_upload_unresolved",
 // "override_mismatch", "recovery_in_progress", "recovery_lease_held",
 // "takeover_confirmation_required", "recovery_fenced", "recovery_target_corrupt",
@@ -120,7 +121,11 @@ func (s *Service) Recover(ctx context.Context, actor authz.Actor, run ids.Run, i
 		if err := s.settleUploads(ctx, run); err != nil {
 			return op, err
 		}
-		if op, err = s.prepare(ctx, actor, run, in, digest); err != nil || op.Status == Committed {
+		next, err := s.successor(ctx, run, in)
+		if err != nil {
+			return op, err
+		}
+		if op, err = s.prepare(ctx, actor, run, in, digest, next); err != nil || op.Status == Committed {
 			return op, err
 		}
 	}

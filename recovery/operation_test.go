@@ -166,7 +166,7 @@ func TestWhatARecoveryAsksFor(t *testing.T) {
 func TestWithoutAStepUpNothingIsRecovered(t *testing.T) {
 	w := newWorld(t)
 	run, _ := w.held(1)
-	s := recovery.New(w.db, nil, w.state, w.disp, recovery.Defaults())
+	s := recovery.New(w.db, nil, w.state, w.disp, w.runs, recovery.Defaults())
 	_, err := s.Recover(ctx, w.owner, run, verify())
 	wantCode(t, err, fault.Forbidden, "step_up_required")
 }

@@ -24,7 +24,7 @@ type heldRun struct {
 }
 
 // prepare records the recovery and leases it, before anything is copied (RC-37, RC-42).
-func (s *Service) prepare(ctx context.Context, actor authz.Actor, run ids.Run, in Request, digest string) (op Operation, err error) {
+func (s *Service) prepare(ctx context.Context, actor authz.Actor, run ids.Run, in Request, digest string, next successor) (op Operation, err error) {
 	err = postgres.InTx(ctx, s.db, "recovery.prepare", func(tx postgres.Tx) error {
 		held, err := s.allowed(ctx, tx, actor, run)
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) prepare(ctx context.Context, actor authz.Actor, run ids.Run, i
 		if err := runs.BeginRecovery(ctx, tx, actor, &held.run); err != nil { // G-21
 			return err
 		}
-		op, err = s.record(ctx, tx, actor, e, in, digest)
+		op, err = s.record(ctx, tx, actor, e, in, digest, next)
 		return err
 	})
 	failpoint.Here("recovery.prepare.after-commit")
@@ -81,10 +81,15 @@ func resolvable(e Evidence, resolution Resolution, emergency string) *fault.Erro
 	if e.VerifyRefused != nil && e.VerifyRefused.Code == "authority_not_active" {
 		return e.VerifyRefused
 	}
-	if resolution == CurrentStateVerified {
-		return e.VerifyRefused
+	var refused *fault.Error
+	switch resolution {
+	case CurrentStateVerified:
+		refused = e.VerifyRefused
+	case ImportEmergencyState:
+		_, refused = importable(e, emergency)
+	default:
+		_, refused = followable(e, emergency)
 	}
-	_, refused := importable(e, emergency)
 	return refused
 }
 
@@ -109,7 +114,7 @@ func cited(e Evidence, in Request) error {
 	}
 	one, refused := choose(e, in.digestOfEmergency())
 	switch {
-	case refused != nil && in.Resolution == ImportEmergencyState:
+	case refused != nil && in.Resolution.imports():
 		return refused
 	case refused != nil:
 		return mismatch("digest of the emergency state", "")
@@ -152,7 +157,7 @@ func overrideMismatch(o Override, open map[ids.StateVersion]state.PendingUpload)
 	return fault.New(fault.Conflict, "override_mismatch", "No upload %s that began at %s waits.%s", o.Upload, o.ClaimedAt.UTC().Format(time.RFC3339Nano), text)
 }
 
-func (s *Service) record(ctx context.Context, tx postgres.Tx, actor authz.Actor, e Evidence, in Request, digest string) (op Operation, err error) {
+func (s *Service) record(ctx context.Context, tx postgres.Tx, actor authz.Actor, e Evidence, in Request, digest string, next successor) (op Operation, err error) {
 	id := ids.New[ids.Recovery]()
 	args := postgres.Args{
 		"id": id, "organization_id": e.Run.OrganizationID, "workspace_id": e.Run.WorkspaceID, "run_id": e.Run.ID, "resolution": string(in.Resolution),
@@ -166,8 +171,13 @@ func (s *Service) record(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	}
 	if one, refused := choose(e, in.digestOfEmergency()); refused == nil {
 		args["emergency_id"], args["emergency_sha256"], args["emergency_size"] = one.ID, one.SHA256, one.Size
-		if in.Resolution == ImportEmergencyState {
+		switch {
+		case in.Resolution == ImportEmergencyState:
 			args["target_version_id"], args["target_sha256"], args["target_size"] = ids.New[ids.StateVersion](), one.NormalizedSHA256, one.NormalizedSize
+		case in.Resolution == ImportEmergencySuccessor && (next.emergency != one.ID || next.of != e.Current.ID):
+			return op, fault.New(fault.Conflict, "evidence_mismatch", "The evidence of %s has changed while it was looked at. Read it again.", e.Run.ID)
+		case in.Resolution == ImportEmergencySuccessor:
+			args["target_version_id"], args["target_sha256"], args["target_size"] = ids.New[ids.StateVersion](), next.sha256, next.size
 		}
 	}
 	overrides := in.Overrides
@@ -200,7 +210,7 @@ func (op Operation) details() map[string]any {
 // copied once, and then, as any other, read to its end (RC-40). What was copied is never
 // copied again (RC-41).
 func (s *Service) target(ctx context.Context, op *Operation) (checked state.Checked, err error) {
-	if op.Resolution == ImportEmergencyState && op.TargetObjectID == "" {
+	if op.Resolution.imports() && op.TargetObjectID == "" {
 		if err := s.copyTarget(ctx, op); err != nil {
 			return checked, err
 		}
@@ -253,15 +263,16 @@ func (s *Service) copyTarget(ctx context.Context, op *Operation) error {
 	if err != nil {
 		return err
 	}
+	serial, err := s.targetSerial(ctx, *op, e)
+	if err != nil {
+		return err
+	}
 	source, err := s.state.Check(ctx, e.OrganizationID, e.ObjectID)
 	if err == nil && source.Object.SHA256 != e.SHA256 {
 		err = fault.New(fault.Internal, "sealed_object_corrupt", "The bytes are others.")
 	}
-	if fault.HasCode(err, "object_missing") || fault.HasCode(err, "sealed_object_corrupt") {
-		return fault.New(fault.Conflict, "recovery_source_corrupt", "The stored bytes of emergency state %s are not whole any more. Restore the object from a backup of the store and repeat the request, or give the recovery up with abandon-operation.", e.ID).Because(err)
-	}
 	if err != nil {
-		return err
+		return sourceCorrupt(e, err)
 	}
 	body, _, err := s.objects.Open(ctx, e.OrganizationID, e.ObjectID)
 	if err != nil {
@@ -269,8 +280,8 @@ func (s *Service) copyTarget(ctx context.Context, op *Operation) error {
 	}
 	defer func() { _ = body.Close() }()
 	object, err := s.objects.Put(ctx, artifacts.Spec{
-		Organization: e.OrganizationID, Workspace: e.WorkspaceID, Kind: artifacts.KindState, Run: e.RunID, Serial: *e.NormalizedSerial, Lineage: e.Lineage, Epoch: op.FenceEpoch,
-	}, source.File.WithSerial(body, *e.NormalizedSerial), s.settings.StateLimit+32) // a serial may have more digits than it had
+		Organization: e.OrganizationID, Workspace: e.WorkspaceID, Kind: artifacts.KindState, Run: e.RunID, Serial: serial, Lineage: e.Lineage, Epoch: op.FenceEpoch,
+	}, source.File.WithSerial(body, serial), s.settings.StateLimit+32) // a serial may have more digits than it had
 	if err != nil {
 		return err
 	}

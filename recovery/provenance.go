@@ -81,14 +81,14 @@ func differs(e Evidence, v state.Version) string {
 func importable(e Evidence, digest string) (found Emergency, refused *fault.Error) {
 	if e.PointerMoved() || e.published > 0 {
 		return found, fault.New(fault.Conflict, "predecessor_moved", "%s published state %s after it began, so an emergency state cannot take its place: it would overwrite what is newer. "+
-			"Verify the current state instead; afterwards the emergency state can be downloaded and pushed with `tofu state push` under a lock.", e.Run.ID, versionID(e.Current))
+			"Let it follow what was published (%s), or verify the current state and push the emergency state afterwards, with `tofu state push` under a lock.", e.Run.ID, versionID(e.Current), ImportEmergencySuccessor)
 	}
 	found, refused = choose(e, digest)
 	if refused != nil {
 		return found, refused
 	}
 	if found.Obstacle != "" {
-		return found, notSuccessor(e, found)
+		return found, notSuccessor(e.Before, found, found.Obstacle)
 	}
 	return found, nil
 }
@@ -110,10 +110,10 @@ func choose(e Evidence, digest string) (found Emergency, refused *fault.Error) {
 	return e.Emergency[0], nil
 }
 
-func notSuccessor(e Evidence, one Emergency) *fault.Error {
+func notSuccessor(of *state.Version, one Emergency, obstacle string) *fault.Error {
 	serial, lineage := int64(0), ""
-	if e.Before != nil {
-		serial, lineage = e.Before.Serial, e.Before.Lineage
+	if of != nil {
+		serial, lineage = of.Serial, of.Lineage
 	}
 	got := "no state file"
 	if one.Serial != nil {
@@ -121,13 +121,13 @@ func notSuccessor(e Evidence, one Emergency) *fault.Error {
 	}
 	wanted := describe(serial+1, lineage)
 	var way string
-	switch one.Obstacle {
+	switch obstacle {
 	case obstacleEncrypted:
 		way = "OpenTofu encrypted it, and refuses one whose serial was rewritten. Verify the current state, then download the emergency state and push it with `tofu state push` where the encryption keys are."
 	case obstacleLineage:
 		way = "It describes other infrastructure."
 	case obstacleSerial:
-		way = "It is not newer than the state that the apply began with."
+		way = "It is not newer."
 	default:
 		way = "Look at the bytes: they can be downloaded."
 	}

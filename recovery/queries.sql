@@ -12,7 +12,7 @@ o.id, o.organization_id, o.workspace_id, o.run_id, o.status, o.resolution, o.pri
     o.status = 'prepared' and o.lease_expires_at > clock_timestamp() as lease_live, o.takeovers, o.request_digest, o.reason, o.fence_epoch, o.from_status,
     coalesce(o.current_version_id, '') as current_version_id, o.current_sha256, o.publications, coalesce(o.emergency_id, '') as emergency_id, o.emergency_sha256,
     o.emergency_size, o.emergency_count, o.writer_proven, o.overrides, o.target_version_id, o.target_sha256, o.target_size, coalesce(o.target_object_id, '') as target_object_id,
-    o.prepared_at, o.committed_at, coalesce(o.reservation_epoch, 0) as reservation_epoch
+    o.prepared_at, o.committed_at, coalesce(o.reservation_epoch, 0) as reservation_epoch, coalesce(o.preview_run_id, '') as preview_run_id
 
 -- name: EmergencyInsert
 insert into emergency_states as e (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, serial, lineage, client_encrypted,
@@ -59,6 +59,11 @@ returning {OperationColumns};
 
 -- name: Abandon
 update recovery_operations set status = 'abandoned' where id = @id and status = 'prepared' and owner_epoch = @owner_epoch;
+
+-- name: Previewed
+update recovery_operations o set preview_run_id = @preview_run_id
+ where id = @id and status = 'prepared' and owner_epoch = @owner_epoch and lease_expires_at > clock_timestamp()
+returning {OperationColumns};
 
 -- name: TargetStored
 update recovery_operations o set target_object_id = @target_object_id

@@ -45,17 +45,18 @@ type Service struct {
 	objects  *artifacts.Service
 	state    *state.Service
 	dispatch *dispatch.Service
+	runs     *runs.Service
 	settings Settings
 }
 
 // New makes the service.
-func New(db *postgres.DB, objects *artifacts.Service, st *state.Service, d *dispatch.Service, settings Settings) *Service {
+func New(db *postgres.DB, objects *artifacts.Service, st *state.Service, d *dispatch.Service, r *runs.Service, settings Settings) *Service {
 	if settings.StepUp == nil {
 		settings.StepUp = func(context.Context, postgres.Tx, authz.Actor) error {
 			return fault.New(fault.Forbidden, "step_up_required", "A recovery needs a recent step-up, and this server has none.")
 		}
 	}
-	return &Service{db: db, objects: objects, state: st, dispatch: d, settings: settings}
+	return &Service{db: db, objects: objects, state: st, dispatch: d, runs: r, settings: settings}
 }
 
 // Report is what is known about a held run (RC-06).

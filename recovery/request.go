@@ -14,11 +14,18 @@ import (
 // Resolution is what the state of a recovered workspace is.
 type Resolution string
 
-// The resolutions (RC-15, RC-24).
+// The resolutions (RC-15, RC-24). The third is for a run that published and then left what
+// it could not publish any more (G-20).
 const (
-	CurrentStateVerified Resolution = "current_state_verified"
-	ImportEmergencyState Resolution = "import_emergency_state"
+	CurrentStateVerified     Resolution = "current_state_verified"
+	ImportEmergencyState     Resolution = "import_emergency_state"
+	ImportEmergencySuccessor Resolution = "import_emergency_successor"
 )
+
+// imports tells whether an emergency state becomes current.
+func (r Resolution) imports() bool {
+	return r == ImportEmergencyState || r == ImportEmergencySuccessor
+}
 
 // Request asks for a recovery. The same request again is the same recovery (RC-38).
 type Request struct {
@@ -76,8 +83,8 @@ const longestReason = 2000
 func (r Request) check() error {
 	at := func(name string) string { return "/data/attributes/" + name }
 	switch {
-	case r.Resolution != CurrentStateVerified && r.Resolution != ImportEmergencyState:
-		return fault.New(fault.Invalid, "invalid_resolution", "The resolution must be %s or %s.", CurrentStateVerified, ImportEmergencyState).At(at("resolution"))
+	case r.Resolution != CurrentStateVerified && !r.Resolution.imports():
+		return fault.New(fault.Invalid, "invalid_resolution", "The resolution must be %s, %s or %s.", CurrentStateVerified, ImportEmergencyState, ImportEmergencySuccessor).At(at("resolution"))
 	case strings.TrimSpace(r.Reason) == "" || len([]rune(r.Reason)) > longestReason:
 		return fault.New(fault.Invalid, "reason_required", "Say in 1 to 2,000 characters why the state can be trusted; it is kept in the audit log.").At(at("reason"))
 	case !r.ConfirmRevokeAuthority:

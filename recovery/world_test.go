@@ -80,7 +80,7 @@ func newWorld(t *testing.T) *world {
 	who := accounts.New(db, objects)
 	w := &world{T: t, store: store, watched: watched, links: links, db: db, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
 	w.runs = runs.New(db, objects, w.spaces, w.state, w.disp, runs.Defaults())
-	w.Service = recovery.New(db, objects, w.state, w.disp, w.settings())
+	w.Service = recovery.New(db, objects, w.state, w.disp, w.runs, w.settings())
 
 	user := func(name string, org ids.Organization, role authz.Role) authz.Actor {
 		u, err := who.CreateUser(ctx, system, accounts.NewUser{Username: name})
@@ -159,7 +159,11 @@ func (w *world) take(run ids.Run) *executor {
 
 func (e *executor) plan() {
 	e.Helper()
-	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlan, artifacts.KindLockFile} {
+	kinds := []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindLockFile}
+	if !e.get(e.RunID).PlanOnly {
+		kinds = append(kinds, artifacts.KindPlan)
+	}
+	for _, kind := range kinds {
 		content := string(kind)
 		sum := sha256.Sum256([]byte(content))
 		require.NoError(e, e.runs.HandOver(ctx, e.actor, kind, hex.EncodeToString(sum[:]), strings.NewReader(content)))

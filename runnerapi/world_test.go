@@ -137,7 +137,7 @@ func newWorld(t *testing.T) *world {
 	require.Eventually(t, func() bool {
 		return value[bool](w, "select exists (select from pg_stat_activity where datname = current_database() and query = 'listen '||@channel::text and state = 'idle')", postgres.Args{"channel": dispatch.Channel})
 	}, patience, 5*time.Millisecond, "the LISTEN connection stands")
-	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Recovery: recovery.New(db, objects, w.state, w.disp, recovery.Defaults()), Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Recovery: recovery.New(db, objects, w.state, w.disp, w.runs, recovery.Defaults()), Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer func() { w.settled <- struct{}{} }()
 		handler.ServeHTTP(rw, r)

@@ -41,6 +41,7 @@ type recoveryView struct {
 	LogTail                string              `jsonapi:"attr,log-tail"`
 	Resolutions            []resolutionAnswer  `jsonapi:"attr,resolutions"`
 	Operation              *operationEvidence  `jsonapi:"attr,operation"`
+	DriftPreview           *previewEvidence    `jsonapi:"attr,drift-preview"` // the last of the operation
 	LeaseExpiresAt         *string             `jsonapi:"attr,lease-expires-at"`
 	LeaseRemainingSeconds  *int                `jsonapi:"attr,lease-remaining-seconds"`
 	RecoveredAt            *string             `jsonapi:"attr,recovered-at"`
@@ -145,6 +146,25 @@ type operationEvidence struct {
 	CommittedAt           *string             `json:"committed-at"`
 }
 
+// previewEvidence is what a refresh-only plan of the held workspace found.
+type previewEvidence struct {
+	RunID      string  `json:"run-id"`
+	Status     string  `json:"status"`    // durable, of the run
+	HasDrift   *bool   `json:"has-drift"` // null until it has ended well
+	LogTail    string  `json:"log-tail"`
+	CreatedAt  string  `json:"created-at"`
+	FinishedAt *string `json:"finished-at"`
+}
+
+func newPreviewEvidence(p *recovery.Preview) *previewEvidence {
+	if p == nil {
+		return nil
+	}
+	return &previewEvidence{
+		RunID: string(p.Run.ID), Status: string(p.Run.DurableStatus), HasDrift: p.Run.HasChanges, LogTail: p.Log, CreatedAt: rfc3339(p.Run.CreatedAt), FinishedAt: stamp(p.Run.FinishedAt),
+	}
+}
+
 // exact writes an instant so that it can be sent back and compared.
 func exact(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
@@ -208,9 +228,12 @@ func newRecoveryView(e recovery.Evidence) *recoveryView {
 		Writer: writerEvidence{
 			Proven: e.Writer.Proven, How: e.Writer.How, ReportedAt: stamp(e.Writer.ReportedAt), SessionEndsAt: stamp(e.Writer.SessionEndsAt), EmergencyEndsAt: stamp(e.Writer.EmergencyEndsAt),
 		},
-		LogTail: e.LogTail, Operation: newOperationEvidence(e.Operation), RecoveredAt: stamp(r.RecoveredAt),
-		Resolutions: []resolutionAnswer{newResolution(recovery.CurrentStateVerified, e.Held, e.VerifyRefused), newResolution(recovery.ImportEmergencyState, e.Held, e.ImportRefused)},
-		related:     relations{"run": ref{"runs", string(r.ID)}, "workspace": ref{"workspaces", string(r.WorkspaceID)}},
+		LogTail: e.LogTail, Operation: newOperationEvidence(e.Operation), DriftPreview: newPreviewEvidence(e.Preview), RecoveredAt: stamp(r.RecoveredAt),
+		Resolutions: []resolutionAnswer{
+			newResolution(recovery.CurrentStateVerified, e.Held, e.VerifyRefused), newResolution(recovery.ImportEmergencyState, e.Held, e.ImportRefused),
+			newResolution(recovery.ImportEmergencySuccessor, e.Held, e.SuccessorRefused),
+		},
+		related: relations{"run": ref{"runs", string(r.ID)}, "workspace": ref{"workspaces", string(r.WorkspaceID)}},
 	}
 	if e.Held {
 		v.Doubt = newDoubt(e.Doubt())
@@ -385,4 +408,18 @@ func (s *server) recoverRun(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(newRecoveryOperationView(op)), nil
+}
+
+// previewRecovery starts a drift preview for who holds the lease of a prepared recovery.
+func (s *server) previewRecovery(r *request) (answer, error) {
+	run, err := id[ids.Run](r)
+	if err != nil {
+		return answer{}, err
+	}
+	preview, started, err := s.Recovery.Preview(r.ctx, r.actor, run)
+	if err != nil {
+		return answer{}, err
+	}
+	d, err := s.Runs.Get(r.ctx, r.actor, preview)
+	return s.runAnswer(r, d, started, err)
 }

@@ -73,7 +73,7 @@ func TestARecoveryOnTheWire(t *testing.T) {
 	for _, r := range e["resolutions"].([]any) {
 		possible[r.(map[string]any)["resolution"]] = r.(map[string]any)["code"]
 	}
-	assert.Equal(t, map[any]any{"current_state_verified": "", "import_emergency_state": "predecessor_moved"}, possible)
+	assert.Equal(t, map[any]any{"current_state_verified": "", "import_emergency_state": "predecessor_moved", "import_emergency_successor": "emergency_state_missing"}, possible)
 
 	w.recover(w.bob, run.ID, ordinary, 403, "forbidden")
 	w.recover(stranger, run.ID, ordinary, 404, "not_found")
@@ -86,7 +86,7 @@ func TestARecoveryOnTheWire(t *testing.T) {
 	}
 	age("901 seconds")
 	w.recover(w.ann, run.ID, ordinary, 403, "step_up_required")
-	age("890 seconds")
+	age("800 seconds")
 	op := w.recover(w.ann, run.ID, ordinary, 200, "")
 	assert.Equal(t, []any{"committed", current.ID, float64(s.actor.Epoch + 1)}, []any{op.Attributes["status"], op.Attributes["target-state-version-id"], op.Attributes["fence-epoch"]})
 	assert.Equal(t, op, w.recover(w.ann, run.ID, ordinary, 200, ""), "the repeat")
@@ -132,7 +132,7 @@ func TestAnImportOnTheWire(t *testing.T) {
 	assert.Equal(t, []any{"prepared", 900.0, nil}, []any{prepared.Attributes["status"], prepared.Attributes["lease-remaining-seconds"], prepared.Attributes["fence-epoch"]})
 	shown := w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes
 	assert.Equal(t, prepared.Attributes["lease-expires-at"], shown["lease-expires-at"])
-	assert.InDelta(t, 900.0, shown["lease-remaining-seconds"], 10)
+	assert.InDelta(t, 900.0, shown["lease-remaining-seconds"], 60)
 	review := w.show(w.ann, "runs/"+run.ID+"/review").Attributes["recovery"].(map[string]any)
 	assert.Equal(t, []any{prepared.Attributes["lease-expires-at"], digest}, []any{review["lease-expires-at"], review["emergency-state"].(map[string]any)["digest"]})
 	op := w.recover(w.ann, run.ID, imported, 200, "")
@@ -187,4 +187,36 @@ func TestAWriterThatIsNotProvenOnTheWire(t *testing.T) {
 	w.recover(w.ann, run.ID, ordinary, 422, "confirmation_required")
 	op := w.recover(w.ann, run.ID, ordinary+`,"confirm-writer-not-proven":true`, 200, "")
 	assert.Equal(t, []any{false, nil}, []any{op.Attributes["writer-proven-stopped"], op.Attributes["target-state-version-id"]}, "there is no state, and that is verified")
+}
+
+// A drift preview is started by who holds the lease, and shown with the evidence.
+func TestADriftPreviewOnTheWire(t *testing.T) {
+	w := steppedUp(t)
+	group, ws := w.runner(), w.workspace("app")
+	run := w.queue(ws, tfe.RunCreateOptions{})
+	w.plan(w.accept(group), "")
+	s := w.start(group, run)
+	w.publish(s, ws)
+	w.done(s, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true})
+	ask := func(token string) (int, string) {
+		response, text := w.send("POST", "/api/v2/runs/"+run.ID+"/actions/recovery-preview", token, "")
+		return response.StatusCode, text
+	}
+	status, text := ask(w.ann)
+	assert.Equal(t, 409, status)
+	assert.Contains(t, text, `"code":"recovery_not_prepared"`)
+	w.recover(w.ann, run.ID, ordinary+`,"prepare-only":true`, 200, "")
+	assert.Nil(t, w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes["drift-preview"])
+	status, _ = ask(w.bob)
+	assert.Equal(t, 403, status)
+	status, text = ask(w.ann)
+	require.Equal(t, 201, status, text)
+	var started struct{ Data shownResource }
+	require.NoError(t, json.Unmarshal([]byte(text), &started))
+	assert.Equal(t, []any{true, true, "plan-only"}, []any{started.Data.Attributes["plan-only"], started.Data.Attributes["refresh-only"], started.Data.Attributes["operation"]})
+	status, text = ask(w.ann)
+	assert.Equal(t, 200, status)
+	assert.Contains(t, text, started.Data.ID)
+	shown := w.show(w.ann, "runs/"+run.ID+"/recovery").Attributes["drift-preview"].(map[string]any)
+	assert.Equal(t, []any{started.Data.ID, "queued", nil, ""}, []any{shown["run-id"], shown["status"], shown["has-drift"], shown["log-tail"]})
 }

@@ -135,6 +135,7 @@ func (s *server) routes() []route {
 		{method: get, path: api + "runs/{id}/recovery", handle: s.readRecovery},
 		{method: get, path: api + "runs/{id}/emergency-state", handle: s.downloadEmergencyState},
 		{method: post, path: api + "runs/{id}/actions/recover", handle: s.recoverRun},
+		{method: post, path: api + "runs/{id}/actions/recovery-preview", handle: s.previewRecovery},
 		{method: post, path: api + "runs/{id}/actions/apply", handle: s.applyRun},
 		{method: post, path: api + "runs/{id}/actions/discard", handle: s.discardRun},
 		{method: post, path: api + "runs/{id}/actions/cancel", handle: s.cancelRun},

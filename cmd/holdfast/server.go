@@ -76,7 +76,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	limits.Runs.Build, limits.Runs.StepUp = build(), s.accounts.RequireStepUp
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
-	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, limits.Recovery)
+	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, s.runs, limits.Recovery)
 	return s, nil
 }
 

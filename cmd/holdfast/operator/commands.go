@@ -17,6 +17,7 @@ type Commands struct {
 	List     listCmd     `cmd:"" help:"List the workspaces that wait for a recovery."`
 	Show     showCmd     `cmd:"" help:"Show what is known about a run that holds its workspace."`
 	Propose  proposeCmd  `cmd:"" help:"Prepare a recovery and verify it, without committing it. It is yours for 15 minutes."`
+	Preview  previewCmd  `cmd:"" help:"Look for drift between the current state and the real infrastructure, before the recovery that you have prepared is committed."`
 	TakeOver takeOverCmd `cmd:"" name:"take-over" help:"Complete, or give up, what somebody else has prepared and left."`
 }
 
@@ -260,7 +261,7 @@ func (t *tool) would(e evidence, in request) {
 		t.printf("would take     the recovery from %s, who cannot complete it any more", terminal.Line(e.Operation.PrincipalID))
 	}
 	switch {
-	case in.Resolution == importEmergency && in.EmergencyDigest != nil:
+	case imports(in.Resolution) && in.EmergencyDigest != nil:
 		t.printf("would make     the emergency state %s current, as the serial that follows", terminal.Line(*in.EmergencyDigest))
 	case in.CurrentID == nil:
 		t.printf("would keep     no state: there is none")

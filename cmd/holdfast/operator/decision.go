@@ -11,14 +11,20 @@ import (
 const (
 	verifyCurrent   = "current_state_verified"
 	importEmergency = "import_emergency_state"
+	importSuccessor = "import_emergency_successor"
 )
+
+// imports tells whether a resolution makes an emergency state current.
+func imports(resolution string) bool {
+	return resolution == importEmergency || resolution == importSuccessor
+}
 
 // policy prepares where a workspace's settings allow it; persons need not wait for it.
 const policy = "policy"
 
 // decision is what an operator says; what is left out follows from the evidence.
 type decision struct {
-	Resolution             string   `enum:"auto,current_state_verified,import_emergency_state" default:"auto" help:"What the state is in the end: ${enum}. auto is the one that is possible."`
+	Resolution             string   `enum:"auto,current_state_verified,import_emergency_state,import_emergency_successor" default:"auto" help:"What the state is in the end: ${enum}. auto is the one that is possible."`
 	Reason                 string   `help:"Why the state can be trusted; it is kept in the audit log. Where nothing is in doubt there is one already."`
 	EmergencyDigest        string   `placeholder:"SHA256" help:"The emergency state that is meant, where there are several."`
 	ConfirmWriterNotProven bool     `help:"You have made sure that the writer has stopped, although nothing proves it."`
@@ -50,7 +56,7 @@ func (d decision) anew(e evidence) (in request, err error) {
 	if one != nil {
 		in.EmergencyDigest, in.EmergencySize = &one.Digest, &one.Size
 	}
-	if in.Resolution == importEmergency && err != nil {
+	if imports(in.Resolution) && err != nil {
 		return in, err
 	}
 	return in, nil
@@ -58,11 +64,13 @@ func (d decision) anew(e evidence) (in request, err error) {
 
 // onlyPossible refuses to choose between two: one of them gives up what the other keeps.
 func onlyPossible(e evidence) (string, error) {
-	if e.answer(verifyCurrent).Possible && e.answer(importEmergency).Possible {
-		return "", errors.New("resolution_needed: the current state can be verified, and the emergency state can be imported: compare both and say which with --resolution")
-	}
-	if e.answer(importEmergency).Possible {
-		return importEmergency, nil
+	for _, importing := range []string{importEmergency, importSuccessor} {
+		switch possible := e.answer(importing).Possible; {
+		case possible && e.answer(verifyCurrent).Possible:
+			return "", fmt.Errorf("resolution_needed: the current state can be verified, and the emergency state can be imported: compare both and say which, with --resolution %s or --resolution %s", verifyCurrent, importing)
+		case possible:
+			return importing, nil
+		}
 	}
 	return verifyCurrent, nil
 }

@@ -98,6 +98,7 @@ type evidence struct {
 	LogTail          string      `json:"log-tail"`
 	Resolutions      []answerTo  `json:"resolutions"`
 	Operation        *operation  `json:"operation"`
+	Preview          *preview    `json:"drift-preview"`
 	RecoveredAt      *string     `json:"recovered-at"`
 }
 

@@ -72,6 +72,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, 200, resourceOf("run-recoveries", run[1], f.evidence[run[1]]))
 	case path == "account/actions/step-up" && r.Method == http.MethodPost:
 		f.stepUp(w, body.Data.Attributes)
+	case strings.HasSuffix(path, "/actions/recovery-preview") && r.Method == http.MethodPost:
+		f.preview(w, run[1])
 	case strings.HasSuffix(path, "/actions/recover") && r.Method == http.MethodPost:
 		f.recover(w, run[1], body.Data.Attributes)
 	default:
@@ -121,6 +123,21 @@ func (f *fakeAPI) recover(w http.ResponseWriter, run string, in attributes) {
 		f.evidence[run]["required"] = false
 	}
 	answer(w, 200, resourceOf("recovery-operations", "rcv-1", done))
+}
+
+// preview plays one that is at work when it is first looked at.
+func (f *fakeAPI) preview(w http.ResponseWriter, run string) {
+	if !f.steppedUp {
+		refuseWith(w, 403, attributes{"code": "step_up_required", "detail": "Prove once more who you are.", "meta": attributes{"max-age": 900}})
+		return
+	}
+	if refusal := f.refuse[run]; refusal != nil {
+		refuseWith(w, 409, refusal)
+		return
+	}
+	f.sent = append(f.sent, sent{run, nil})
+	f.evidence[run]["drift-preview"] = attributes{"run-id": "run-p", "status": "succeeded", "has-drift": true, "log-tail": "a has \x1b[31mchanged\n", "finished-at": "2026-01-02T03:19:05Z"}
+	answer(w, 201, resourceOf("runs", "run-p", attributes{}))
 }
 
 func resourceOf(kind, id string, a attributes) attributes {

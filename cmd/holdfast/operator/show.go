@@ -48,6 +48,9 @@ func (t *tool) show(e evidence, log bool) {
 	if op := e.Operation; op != nil {
 		t.printf("recovery      %s", op.describe())
 	}
+	if p := e.Preview; p != nil {
+		t.printf("drift         %s", p.describe())
+	}
 	switch {
 	case e.Proven:
 		t.printf("proven        yes, nothing is in doubt")
