@@ -110,6 +110,7 @@ func (r *reader) limits() Limits {
 	s.AssignmentExpiry = r.duration("HOLDFAST_ASSIGNMENT_EXPIRY", s.AssignmentExpiry)
 	s.Heartbeat = r.duration("HOLDFAST_HEARTBEAT", s.Heartbeat)
 	s.PlanLiveness = r.duration("HOLDFAST_PLAN_LIVENESS", s.PlanLiveness)
+	s.OutageAllowance = r.duration("HOLDFAST_OUTAGE_ALLOWANCE", s.OutageAllowance)
 	s.ApplyLiveness = r.duration("HOLDFAST_APPLY_LIVENESS", s.ApplyLiveness)
 	s.ApprovalLifetime = r.duration("HOLDFAST_APPROVAL_TTL", s.ApprovalLifetime)
 	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)

@@ -305,11 +305,16 @@ func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
 func TestAnOfferThatNobodyTakesUpEnds(t *testing.T) {
 	w := newWorld(t)
 	run, next := w.run().ID, w.run().ID
-	dead := w.assigned(run)
-	dead.ready().want(http.StatusNoContent)
-	w.poll(0).want(http.StatusNoContent)
-	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": dead.AttemptID})
-	require.NoError(t, runs.NewSweeper(w.runs).Sweep(ctx))
+	var dead *executor
+	for range 3 {
+		dead = w.assigned(run)
+		dead.ready().want(http.StatusNoContent)
+		w.poll(0).want(http.StatusNoContent)
+		w.wantStatus(run, runs.Queued)
+		w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": dead.AttemptID})
+		dead.tryAccept().refused(http.StatusConflict, "assignment_expired")
+		require.NoError(t, runs.NewSweeper(w.runs).Sweep(ctx))
+	}
 	assert.Equal(t, "runner_lost", w.wantStatus(run, runs.PlanFailed).DurableReason)
 	dead.tryAccept().refused(http.StatusConflict, "assignment_lost")
 	w.assigned(next)
