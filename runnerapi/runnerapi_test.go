@@ -276,6 +276,32 @@ func (w *world) awaitRunner(name string) {
 	}, patience, 5*time.Millisecond)
 }
 
+// A server that ends answers the polls that wait as if their time were up, so their runners ask
+// the next server at once instead of finding a broken connection.
+func TestAServerThatEndsAnswersItsPolls(t *testing.T) {
+	w := newWorld(t)
+	in := hello(50)
+	in.RunnerName = "waits"
+	limited, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	answered := make(chan http.Header, 1)
+	go func() {
+		response, err := http.DefaultClient.Do(w.request(limited, http.MethodPost, wire.PathPoll, w.group, in))
+		if !assert.NoError(t, err) {
+			answered <- nil
+			return
+		}
+		_ = response.Body.Close()
+		assert.Equal(t, http.StatusNoContent, response.StatusCode)
+		answered <- response.Header
+	}()
+	w.awaitRunner("waits")
+	close(w.stopping)
+	header := <-answered
+	assert.NotEmpty(t, header.Get(wire.HeaderRunner))
+	assert.Empty(t, header.Get(wire.HeaderDrain), "the runner goes on")
+}
+
 func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
 	w := newWorld(t)
 	for len(w.settled) > 0 {

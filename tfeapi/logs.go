@@ -126,6 +126,8 @@ func (s *server) awaitLog(ctx context.Context, run ids.Run, offset, limit int64,
 		case <-wake:
 		case <-over.C:
 			return nil, nil
+		case <-s.Stopping:
+			return nil, nil
 		case <-ctx.Done():
 			return nil, nil
 		}

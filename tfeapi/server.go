@@ -43,6 +43,9 @@ type Deps struct {
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener
+	// Stopping is closed when this server is about to end: reads that wait for something new in
+	// a log are answered empty then, and their clients ask again. Nil never is.
+	Stopping <-chan struct{}
 	// Ready answers nil while this server should be given requests.
 	Ready func(ctx context.Context) error
 	// ClientAddress says where a request comes from, for counting wrong codes; without it
