@@ -113,6 +113,8 @@ type Object struct {
 	Organization ids.Organization
 	Workspace    ids.Workspace // empty for a thing of the organization itself
 	Noun, Name   string
+	// SharesState: the workspace lets the runs of the actor's own workspace read its state.
+	SharesState bool
 }
 
 var readActions = set(OrganizationRead, WorkspaceRead, VariablesRead, ConfigurationRead, RunRead, StateReadOutputs, StateRead)
@@ -125,6 +127,9 @@ var rows = map[string]map[Action]bool{
 	"attempt:apply": set(OrganizationRead, WorkspaceRead, WorkspaceLock, StateRead, StateReadOutputs, StateWrite),
 }
 
+// consumerActions are what a run may do with another workspace that shares its state with it.
+var consumerActions = set(WorkspaceRead, StateRead, StateReadOutputs)
+
 // Can tells whether actor may do action to object.
 func Can(actor Actor, action Action, object Object) bool {
 	switch actor.Kind {
@@ -136,8 +141,11 @@ func Can(actor Actor, action Action, object Object) bool {
 		}
 		return rows[string(actor.Roles[object.Organization])][action]
 	case AttemptActor:
-		if actor.Organization != object.Organization || (object.Workspace != "" && actor.Workspace != object.Workspace) {
+		if actor.Organization != object.Organization {
 			return false
+		}
+		if object.Workspace != "" && actor.Workspace != object.Workspace {
+			return object.SharesState && consumerActions[action]
 		}
 		return rows["attempt:"+string(actor.Phase)][action]
 	}

@@ -24,6 +24,8 @@ type Settings struct {
 	AutoApply                  *bool
 	AllowDestroyPlan           *bool
 	StructuredRunOutputEnabled *bool
+	GlobalRemoteState          *bool
+	ProjectRemoteState         *bool
 	ClientEncrypted            *bool
 }
 
@@ -46,6 +48,9 @@ type Changes struct {
 // another is named. A name in use or a value against its rule is Invalid, an unknown project
 // NotFound.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, n NewWorkspace) (Workspace, error) {
+	if actor.Kind == authz.AttemptActor { // tofu tries this where a terraform_remote_state reads what it may not
+		return Workspace{}, fault.New(fault.Forbidden, "forbidden", "A run makes no workspaces. If it reads the state of workspace %q, that workspace is not there or does not share its state with this one: its administrator can add this one to its remote state consumers.", n.Name)
+	}
 	var w Workspace
 	err := postgres.InTx(ctx, s.db, "workspaces.create", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceCreate, organization)
@@ -191,6 +196,7 @@ func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
 		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
 		"client_encrypted": s.ClientEncrypted, "runner_selector": s.RunnerSelector,
+		"global_remote_state": s.GlobalRemoteState, "project_remote_state": s.ProjectRemoteState,
 	}
 }
 
@@ -229,6 +235,8 @@ func refusedRow(err error) error {
 	switch {
 	case violates(err, "workspaces_name"):
 		return accounts.Taken("name", "Name")
+	case violates(err, "workspaces_remote_state"):
+		return accounts.Invalid("project-remote-state", "Project remote state cannot be enabled when global remote state sharing is enabled")
 	case violates(err, "workspaces_organization_id_agent_pool_id_fkey"):
 		return accounts.NoSuchPool()
 	}
