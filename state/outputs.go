@@ -182,11 +182,6 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 			return err
 		}
 		object := authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "state version output", Name: string(id)}
-		if outside(actor, row.WorkspaceID) {
-			if object.SharesState, err = consumable(ctx, tx, actor, Version{ID: row.StateVersionID, Workspace: row.WorkspaceID}); err != nil {
-				return err
-			}
-		}
 		if err := authz.Allow(actor, authz.StateReadOutputs, object); err != nil {
 			return err
 		}

@@ -48,9 +48,6 @@ type Changes struct {
 // another is named. A name in use or a value against its rule is Invalid, an unknown project
 // NotFound.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, n NewWorkspace) (Workspace, error) {
-	if actor.Kind == authz.AttemptActor { // tofu tries this where a terraform_remote_state reads what it may not
-		return Workspace{}, fault.New(fault.Forbidden, "forbidden", "A run makes no workspaces. If it reads the state of workspace %q, that workspace is not there or does not share its state with this one: its administrator can add this one to its remote state consumers.", n.Name)
-	}
 	var w Workspace
 	err := postgres.InTx(ctx, s.db, "workspaces.create", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceCreate, organization)

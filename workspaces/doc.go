@@ -1,19 +1,23 @@
 // Package workspaces keeps what an organization contains: projects, workspaces, their
 // variables and what they are found by.
 //
-// Owns: tables projects, workspaces, variables, tags, workspace_tags, tag_bindings.
+// Owns: tables projects, workspaces, variables, tags, workspace_tags, tag_bindings,
+// remote_state_consumers.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
 // runs happen here; local: only the state is kept), variable (category terraform or
 // env; sensitive ones are never shown again), tombstone (a deleted workspace: its
 // row stays and its name is free, ST-23), tag (a word of the organization that
 // workspaces have), binding (a pair of key and value on one workspace), reserved (an environment variable that
-// would let a workspace steer the runner instead of its configuration).
+// would let a workspace steer the runner instead of its configuration), consumer (a
+// workspace whose runs may read the state of another).
 // Invariants: among the living, a name is taken once per organization, compared
 // exactly (index workspaces_name); a workspace has its fence from its first instant
 // (TestCreate…); the value of a variable is sealed in the database, bound to its
 // variable (TestVariableValuesAreSealed); nothing reserved can be set
 // (TestReserved…); a tag is written once per organization (constraint tags_name).
+// The runs of another workspace read nothing of one that does not share its state with
+// them (TestWhoReadsTheStateOfAWorkspace).
 // Refuses: locking, unlocking and deciding whether a workspace may be deleted now,
 // which are package runs; checking that a version of tofu exists, which happens
 // when a run is made.

@@ -90,7 +90,7 @@ func TestRemoteStateInARemoteRun(t *testing.T) {
 	source.ok("apply", "-auto-approve")
 	reader := d.folder(d.inCloud(`name = "reader"`), d.remoteState(`name = "source"`))
 	reader.ok("init")
-	reader.fails([]string{`"source"`, "is not there or does not share its state with this one", "remote state consumers"}, "plan")
+	reader.fails([]string{"workspace source", "is not there, or does not share its state with the run's own workspace", "remote state consumers"}, "plan")
 	from, to := d.workspace("source"), d.workspace("reader")
 	require.NoError(t, shared.api.Workspaces.AddRemoteStateConsumers(ctx, from.ID, tfe.WorkspaceAddRemoteStateConsumersOptions{Workspaces: []*tfe.Workspace{to}}))
 	reader.ok("apply", "-auto-approve")
