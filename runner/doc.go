@@ -11,7 +11,8 @@
 //   - tofu apply starts only after the server answered apply-start
 //     (TestApplyStartRefused, TestApplyStartUnanswered).
 //   - Nothing that fails around a running tofu ends it: log writes, status polls and
-//     uploads are repeated beside it (TestLogFailuresDoNotDisturbTofu). Only a stop does.
+//     uploads are repeated beside it (TestLogFailuresDoNotDisturbTofu). Only a stop does, and the server's word that the session
+//     is over (TestAPlanThatIsRefusedEnds, TestAnApplyThatIsRefusedStopsCleanly).
 //   - tofu reaches the server through the runner, on loopback, which repeats its reads until they
 //     are answered (relay.go): tofu asks for some things once only, and a server that is away at
 //     that moment must not fail the run (TestTheServerIsAwayWhenTofuStarts).
