@@ -30,6 +30,7 @@ type attempt struct {
 	host      string
 	providers providerSources
 	enclosure *enclosure
+	shelf     shelf // of the cache of providers
 	caFile    string
 	log       *logs
 	stop      *stopper
@@ -109,6 +110,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 		a.remove()
 		return nil, nil, err
 	}
+	a.shelf = r.packages.shelf(work.OrganizationID, speculative(a.manifest))
 	end, cancel := context.WithTimeout(context.Background(), lifetime)
 	working, cancelWork := context.WithCancel(end)
 	a.end, a.working = end, working
