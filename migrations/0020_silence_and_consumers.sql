@@ -26,3 +26,7 @@ create table remote_state_consumers (
     constraint remote_state_consumers_others check (workspace_id <> consumer_id)
 );
 create index remote_state_consumers_consumer on remote_state_consumers (consumer_id);
+
+-- While it is set, runs that are created stay where they are: dispatch_pending.
+alter table launch_controls add column intake_paused boolean not null default false;
+create index runs_pending on runs (queue_seq) where durable_status = 'dispatch_pending';
