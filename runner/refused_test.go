@@ -56,7 +56,7 @@ resource "mute_thing" "a" {}
 			var over atomic.Bool
 			f.override = refusing(no.status, no.code, &over)
 			start(t, cfg)
-			require.Eventually(t, func() bool { text, err := os.ReadFile(mark); return err == nil && len(text) > 1 }, 30*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { text, err := os.ReadFile(mark); return err == nil && len(text) > 1 }, patience, 10*time.Millisecond)
 			over.Store(true)
 			done := f.await()
 			assert.Equal(t, wire.OutcomeErrored, done.Outcome)
@@ -119,7 +119,7 @@ resource "terraform_data" "waits" {
 			return true
 		}
 	})
-	require.Eventually(t, func() bool { return polls.Load() >= 6 }, 60*time.Second, 10*time.Millisecond, "it asks on")
+	require.Eventually(t, func() bool { return polls.Load() >= 6 }, patience, 10*time.Millisecond, "it asks on")
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	assert.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
 }

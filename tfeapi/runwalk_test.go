@@ -145,10 +145,10 @@ func TestAServerThatEndsAnswersItsReaders(t *testing.T) {
 	require.NoError(t, err)
 	stopping := make(chan struct{})
 	deps := w.deps
-	deps.Stopping = stopping
+	deps.Stopping, deps.hold = stopping, time.Hour
 	ending := httptest.NewServer(New(deps))
 	defer ending.Close()
-	limited, cancel := context.WithTimeout(t.Context(), logHold*2/3)
+	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	close(stopping)
 	request, err := http.NewRequestWithContext(limited, http.MethodGet, strings.Replace(plan.LogReadURL, w.url, ending.URL, 1)+"?offset=1", http.NoBody)

@@ -57,6 +57,8 @@ type Deps struct {
 	// without a slash at its end. Every address given to clients begins with it.
 	Address string
 	Log     *slog.Logger
+
+	hold time.Duration // of a read that waits for a log; 0 is logHold, and tests take another
 }
 
 type server struct {

@@ -64,7 +64,7 @@ func startEnding(t *testing.T, drain time.Duration) *ending {
 			_ = resp.Body.Close()
 		}
 		return err == nil
-	}, 30*time.Second, 5*time.Millisecond)
+	}, 2*time.Minute, 5*time.Millisecond)
 	return e
 }
 
