@@ -112,7 +112,12 @@ type Object struct {
 	Project      ids.Project   // empty for a thing of the organization itself
 	Workspace    ids.Workspace // empty for a thing of the organization or project itself
 	Noun, Name   string
+	// SharesState: the workspace lets the runs of the actor's own workspace read its state.
+	SharesState bool
 }
+
+// consumerActions are what a run may do with another workspace that shares its state with it.
+var consumerActions = set(WorkspaceRead, StateRead, StateReadOutputs)
 
 // Can tells whether actor may do action to object.
 func Can(actor Actor, action Action, object Object) bool {
@@ -128,8 +133,11 @@ func Can(actor Actor, action Action, object Object) bool {
 	case PolicyActor:
 		return PolicyLevel.Gives(action)
 	case AttemptActor:
-		if actor.Organization != object.Organization || (object.Workspace != "" && actor.Workspace != object.Workspace) {
+		if actor.Organization != object.Organization {
 			return false
+		}
+		if object.Workspace != "" && actor.Workspace != object.Workspace {
+			return object.SharesState && consumerActions[action]
 		}
 		return Level("attempt:" + string(actor.Phase)).Gives(action)
 	}

@@ -34,6 +34,7 @@ type Server struct {
 	TrustedProxies []netip.Prefix
 	MetricsListen  string        // host:port of the metrics; empty serves none
 	ShutdownDelay  time.Duration // how long a server that was told to stop still takes new requests
+	DrainTimeout   time.Duration // how long requests at hand may take to finish after that
 	Limits         Limits
 }
 
@@ -67,7 +68,7 @@ func LoadServer() (Server, error) {
 		Storage: r.storage(), Listen: r.required("HOLDFAST_LISTEN"), Address: strings.TrimSuffix(r.required("HOLDFAST_ADDRESS"), "/"),
 		TLSCert: os.Getenv("HOLDFAST_TLS_CERT"), TLSKey: os.Getenv("HOLDFAST_TLS_KEY"),
 		TrustedProxies: r.networks("HOLDFAST_TRUSTED_PROXIES"),
-		MetricsListen:  os.Getenv("HOLDFAST_METRICS_LISTEN"), ShutdownDelay: r.duration("HOLDFAST_SHUTDOWN_DELAY", 0), Limits: r.limits(),
+		MetricsListen:  os.Getenv("HOLDFAST_METRICS_LISTEN"), ShutdownDelay: r.duration("HOLDFAST_SHUTDOWN_DELAY", 0), DrainTimeout: r.duration("HOLDFAST_DRAIN_TIMEOUT", 30*time.Second), Limits: r.limits(),
 	}
 	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Hostname() == "" || s.Address != "https://"+u.Host) {
 		r.wrong("HOLDFAST_ADDRESS must be an https:// address without a path, such as https://holdfast.example.com, because tofu speaks to no other")
@@ -110,6 +111,7 @@ func (r *reader) limits() Limits {
 	s.AssignmentExpiry = r.duration("HOLDFAST_ASSIGNMENT_EXPIRY", s.AssignmentExpiry)
 	s.Heartbeat = r.duration("HOLDFAST_HEARTBEAT", s.Heartbeat)
 	s.PlanLiveness = r.duration("HOLDFAST_PLAN_LIVENESS", s.PlanLiveness)
+	s.OutageAllowance = r.duration("HOLDFAST_OUTAGE_ALLOWANCE", s.OutageAllowance)
 	s.ApplyLiveness = r.duration("HOLDFAST_APPLY_LIVENESS", s.ApplyLiveness)
 	s.ApprovalLifetime = r.duration("HOLDFAST_APPROVAL_TTL", s.ApprovalLifetime)
 	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)

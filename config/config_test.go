@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,7 @@ func TestAWholeEnvironment(t *testing.T) {
 			DatabaseURL: "postgres://u:hunter2@db/holdfast", Keyring: "/etc/keyring",
 			S3: artifacts.S3Config{Endpoint: "https://s3.test", Bucket: "b", Region: "us-east-1", AccessKeyID: "id", SecretAccessKey: "hunter2"},
 		},
-		Listen: ":8443", Address: "https://tofu.test:8443", Limits: config.DefaultLimits(),
+		Listen: ":8443", Address: "https://tofu.test:8443", DrainTimeout: 30 * time.Second, Limits: config.DefaultLimits(),
 	}
 	assert.Equal(t, want, s)
 	assert.Equal(t, "tofu.test:8443", s.Host())

@@ -25,6 +25,7 @@ func TestLimitsOfRuns(t *testing.T) {
 		"HOLDFAST_ASSIGNMENT_EXPIRY":  {"7s", func() { want.Runs.AssignmentExpiry = 7 * time.Second }},
 		"HOLDFAST_HEARTBEAT":          {"2s", func() { want.Runs.Heartbeat = 2 * time.Second }},
 		"HOLDFAST_PLAN_LIVENESS":      {"30s", func() { want.Runs.PlanLiveness = 30 * time.Second }},
+		"HOLDFAST_OUTAGE_ALLOWANCE":   {"3m", func() { want.Runs.OutageAllowance = 3 * time.Minute }},
 		"HOLDFAST_APPLY_LIVENESS":     {"20m", func() { want.Runs.ApplyLiveness = 20 * time.Minute }},
 		"HOLDFAST_APPROVAL_TTL":       {"24h", func() { want.Runs.ApprovalLifetime = 24 * time.Hour }},
 		"HOLDFAST_RUN_TTL":            {"1h", func() { want.Runs.RunTTL = time.Hour }},

@@ -305,18 +305,40 @@ delete from log_chunks where attempt_id = @attempt_id and stream = @stream;
 -- name: ExpiredAssignments
 select id from attempts where status = 'assigned' and assignment_expires_at <= clock_timestamp() order by assignment_expires_at limit @limit;
 
+-- name: OfferAgain
+-- An offer that nobody accepted in time goes back to the others, unless it has happened too often.
+update attempts set status = 'pending', runner_id = null, group_id = null, assignment_expires_at = null, expired_offers = expired_offers + 1
+ where id = @id and status = 'assigned' and expired_offers + 1 < @most::integer
+returning id;
+
+-- fragment: Missed
+-- Silent for a while in which another runner of the group was heard: the servers can be reached, and it does not reach them.
+a.status = 'running' and a.apply_started_at is null and coalesce(a.missed_since <= a.heartbeat_at, true)
+   and (exists (select from runners r where r.group_id = a.group_id and r.last_seen_at >= a.heartbeat_at + make_interval(secs => @quiet_seconds::double precision))
+     or exists (select from attempts b where b.group_id = a.group_id and b.status = 'running' and b.heartbeat_at >= a.heartbeat_at + make_interval(secs => @quiet_seconds::double precision)))
+
+-- name: Missing
+select a.id from attempts a where {Missed} order by a.heartbeat_at limit @limit;
+
+-- name: NoteMissed
+update attempts a set missed_since = clock_timestamp() where a.id = @id and {Missed};
+
+-- fragment: SilentTooLong
+-- One that applies by the time alone. One that has no authority to write when it is missed as well, or when even the longest
+-- outage would be over.
+a.status = 'running' and (a.token_expires_at <= clock_timestamp()
+    or case when a.apply_started_at is not null then a.heartbeat_at <= clock_timestamp() - make_interval(secs => @apply_seconds::double precision)
+            else a.heartbeat_at <= clock_timestamp() - make_interval(secs => @plan_seconds::double precision)
+                 and ((a.missed_since > a.heartbeat_at and a.missed_since <= clock_timestamp() - make_interval(secs => @quiet_seconds::double precision))
+                      or a.heartbeat_at <= clock_timestamp() - make_interval(secs => @plan_seconds::double precision + @outage_seconds::double precision)) end)
+
 -- name: Silent
 -- Running attempts that have not been heard of for too long, or whose authority has ended.
-select id from attempts
- where status = 'running' and (token_expires_at <= clock_timestamp()
-    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
- order by heartbeat_at limit @limit;
+select a.id from attempts a where {SilentTooLong} order by a.heartbeat_at limit @limit;
 
 -- name: StillSilent
 -- The same once more for one attempt, after its row was locked.
-select status = 'running' and (token_expires_at <= clock_timestamp()
-    or heartbeat_at <= clock_timestamp() - make_interval(secs => (case when apply_started_at is null then @plan_seconds::double precision else @apply_seconds::double precision end)))
-  from attempts where id = @id;
+select {SilentTooLong} from attempts a where a.id = @id;
 
 -- name: OpenAttempts
 -- Attempts at work or waiting for it, and since when the oldest of each kind is.

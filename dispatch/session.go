@@ -297,6 +297,23 @@ func Return(ctx context.Context, tx postgres.Tx, a Attempt) error {
 	return err
 }
 
+// mostOffers is how often an attempt is offered before its run fails: an outage costs one
+// or two, and one that ends every runner that takes it shall not go round for ever.
+const mostOffers = 3
+
+// OfferAgain gives an attempt whose offer has expired back to the others and wakes them
+// (G-46, decision 12). again is false when it was offered too often.
+func OfferAgain(ctx context.Context, tx postgres.Tx, id ids.Attempt) (again bool, err error) {
+	_, err = postgres.Value[ids.Attempt](ctx, tx, Queries.Get("OfferAgain"), postgres.Args{"id": id, "most": mostOffers})
+	if postgres.NoRow(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("offer %s again: %w", id, err)
+	}
+	return true, notifyDemand(ctx, tx, id)
+}
+
 // DenyStart notes that a gate refused the attempt's apply-start.
 func DenyStart(ctx context.Context, tx postgres.Tx, id ids.Attempt) error {
 	_, err := postgres.Exec(ctx, tx, Queries.Get("DenyStart"), postgres.Args{"id": id})

@@ -24,6 +24,7 @@ type Controls struct {
 	Deny          bool     // nothing new starts anywhere
 	Reason        string   // shown to whoever is refused
 	ClosedRegions []string // nothing new starts for organizations of these regions
+	IntakePaused  bool     // runs are created and wait to be taken in (RL-12)
 	ChangedAt     time.Time
 }
 
@@ -98,14 +99,14 @@ func (s *Service) SetControls(ctx context.Context, actor authz.Actor, wanted Con
 	}
 	err = postgres.InTx(ctx, s.db, "gates.set-controls", func(tx postgres.Tx) error {
 		c, err = postgres.One[Controls](ctx, tx, Queries.Get("SetControls"), postgres.Args{
-			"deny": wanted.Deny, "reason": wanted.Reason, "closed_regions": wanted.ClosedRegions,
+			"deny": wanted.Deny, "intake_paused": wanted.IntakePaused, "reason": wanted.Reason, "closed_regions": wanted.ClosedRegions,
 		})
 		if err != nil {
 			return err
 		}
 		return appendAndWake(ctx, tx, audit.Entry{
 			Actor: actor, Action: "launch-controls.set", ObjectKind: "launch-controls", ObjectID: "site", Reason: wanted.Reason,
-			Details: map[string]any{"deny": wanted.Deny, "closed_regions": wanted.ClosedRegions},
+			Details: map[string]any{"deny": wanted.Deny, "closed_regions": wanted.ClosedRegions, "intake_paused": wanted.IntakePaused},
 		})
 	})
 	return c, err

@@ -127,3 +127,8 @@ func releaseDenial(ctx context.Context, tx postgres.Tx, release Release) (Denial
 	}
 	return Denial{fault.Conflict, releaseNotAllowed, fmt.Sprintf("The runner's %s does not stand in the allow-list of %s releases. Use a release that does, or have a site admin add this one.", release, lists[0])}, nil
 }
+
+// IntakePaused tells whether runs that are created wait to be taken in.
+func IntakePaused(ctx context.Context, tx postgres.Tx) (bool, error) {
+	return postgres.Value[bool](ctx, tx, Queries.Get("IntakePaused"), nil)
+}

@@ -15,14 +15,17 @@ select l.list from (values ('runner'), ('policy-runtime')) as l (list)
  order by l.list desc;
 
 -- name: Controls
-select deny, reason, closed_regions, changed_at from launch_controls;
+select deny, reason, closed_regions, intake_paused, changed_at from launch_controls;
+
+-- name: IntakePaused
+select coalesce((select intake_paused from launch_controls), false);
 
 -- name: SetControls
 -- Put back too when somebody removed the row.
-insert into launch_controls (deny, reason, closed_regions) values (@deny, @reason, @closed_regions)
+insert into launch_controls (deny, reason, closed_regions, intake_paused) values (@deny, @reason, @closed_regions, @intake_paused)
 on conflict (singleton) do update
-   set deny = excluded.deny, reason = excluded.reason, closed_regions = excluded.closed_regions, changed_at = clock_timestamp()
-returning deny, reason, closed_regions, changed_at;
+   set deny = excluded.deny, reason = excluded.reason, closed_regions = excluded.closed_regions, intake_paused = excluded.intake_paused, changed_at = clock_timestamp()
+returning deny, reason, closed_regions, intake_paused, changed_at;
 
 -- name: Standing
 select coalesce(g.region, '') as region, g.suspended_at, coalesce(g.suspended_reason, '') as suspended_reason

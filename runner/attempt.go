@@ -30,6 +30,7 @@ type attempt struct {
 	host      string
 	providers providerSources
 	enclosure *enclosure
+	shelf     shelf // of the cache of providers
 	caFile    string
 	log       *logs
 	stop      *stopper
@@ -104,11 +105,12 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
 		host: r.host, providers: r.providers, enclosure: r.enclosure, caFile: r.cfg.CAFile, stop: newStopper(),
 	}
-	lifetime, err := a.takeOver(r.cfg.Token, r.release, work)
+	lifetime, err := a.takeOver(r.cfg.Token, r.release, work, r.cfg.Interrupt)
 	if err != nil {
 		a.remove()
 		return nil, nil, err
 	}
+	a.shelf = r.packages.shelf(work.OrganizationID, speculative(a.manifest))
 	end, cancel := context.WithTimeout(context.Background(), lifetime)
 	working, cancelWork := context.WithCancel(end)
 	a.end, a.working = end, working
@@ -122,10 +124,25 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 	return a, func() { cancelWork(); cancel() }, nil
 }
 
+// acceptPatience is how long beyond the offer's end the runner asks for an answer to its
+// accept: the server may have taken it, and then nobody else executes the attempt.
+const acceptPatience = 3 * time.Minute
+
+func timeToAccept(offerEnds, now time.Time) time.Duration {
+	return max(offerEnds.Sub(now), callLimit) + acceptPatience
+}
+
 // takeOver signals ready and accepts. It gives the time that the session lasts.
-func (a *attempt) takeOver(groupToken string, release wire.Release, work wire.Assignment) (lifetime time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(work.ExpiresAt.Sub(clock.Now()), callLimit))
+func (a *attempt) takeOver(groupToken string, release wire.Release, work wire.Assignment, interrupt <-chan struct{}) (lifetime time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeToAccept(work.ExpiresAt, clock.Now()))
 	defer cancel()
+	go func() {
+		select {
+		case <-interrupt:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	err = a.server.do(ctx, request{method: http.MethodPost, path: withID(wire.PathReady, work.RunnerID), token: groupToken}, nil)
 	if err != nil {
 		return 0, fmt.Errorf("signal ready: %w", err)

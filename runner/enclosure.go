@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,8 +122,8 @@ const (
 )
 
 // enclose gives the path of a program that is tofu inside the enclosure, for one
-// attempt whose sandbox it may write to.
-func (e *enclosure) enclose(box sandbox, tofu string) (string, error) {
+// attempt whose sandbox it may write to. It may read the shown folders, too.
+func (e *enclosure) enclose(box sandbox, tofu string, shown ...string) (string, error) {
 	dir := filepath.Join(box.path, "enclosure")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
@@ -132,7 +133,7 @@ func (e *enclosure) enclose(box sandbox, tofu string) (string, error) {
 	for _, knob := range knobs {
 		args = append(args, "--ro-bind-try", knob, knob)
 	}
-	for _, path := range append(e.visible, tofu) {
+	for _, path := range slices.Concat(e.visible, []string{tofu}, shown) {
 		args = append(args, "--ro-bind", path, path)
 	}
 	args = append(args, "--bind", box.path, box.path, "--ro-bind", dir, dir)

@@ -50,19 +50,20 @@ type fakeServer struct {
 	events    []byte   // the log of StreamJSON
 	emergency []string // states that tofu could not publish
 
-	jsonLog  bool // accept said that there would be one
-	logPosts int
-	calls    []string // method and path, in order, without status polls
-	sandbox  string
-	accepted wire.Accept
-	polled   wire.Poll
-	old      bool // it knows no bootstrap
-	offered  bool
-	owner    string // the organization of the run
-	stop     bool
-	done     *wire.Done
-	ended    chan struct{} // closed when the attempt is done
-	logged   chan struct{} // has an element when the log grew
+	jsonLog     bool // accept said that there would be one
+	logPosts    int
+	calls       []string // method and path, in order, without status polls
+	sandbox     string
+	accepted    wire.Accept
+	polled      wire.Poll
+	old         bool // it knows no bootstrap
+	offered     bool
+	owner       string // the organization of the run
+	speculative bool   // its plan is never applied
+	stop        bool
+	done        *wire.Done
+	ended       chan struct{} // closed when the attempt is done
+	logged      chan struct{} // has an element when the log grew
 
 	state    []byte // current state, nil for none
 	serial   int64
@@ -193,6 +194,9 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 		}
 		if f.manifest.Phase == "plan" {
 			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted} {
+				if kind == wire.KindPlan && f.speculative {
+					continue
+				}
 				f.manifest.Outputs = append(f.manifest.Outputs, wire.Transfer{Kind: kind, Method: "proxy", URL: "/runner/v1/attempts/" + f.manifest.AttemptID + "/artifacts/" + kind})
 			}
 		}

@@ -30,6 +30,7 @@ func (a *attempt) plan(done *wire.Done) error {
 	if err := t.init(); err != nil {
 		return tofuFailed("init", err)
 	}
+	a.shelf.take(a.sandbox)
 	a.log.Printf("")
 	changes, err := t.plan(a.manifest, a.sandbox.plan(), a.sandbox.generated())
 	if err != nil {
@@ -95,14 +96,6 @@ func (a *attempt) apply(done *wire.Done) error {
 		return err
 	}
 	_, locked := find(a.manifest.Inputs, wire.KindLockFile)
-	if locked {
-		if err := os.Remove(a.sandbox.lockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := a.download(a.working, wire.KindLockFile, a.sandbox.lockFile()); err != nil {
-			return err
-		}
-	}
 	if err := t.initAgain(locked); err != nil {
 		return tofuFailed("init", err)
 	}
@@ -194,6 +187,9 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err := a.sandbox.enter(a.manifest.WorkingDirectory); err != nil {
 		return nil, err
 	}
+	if err := a.planLockFile(); err != nil {
+		return nil, err
+	}
 	variables, err := a.variables()
 	if err != nil {
 		return nil, err
@@ -205,7 +201,11 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, gauge, err := a.enclosed()
+	shown, err := a.fromCache()
+	if err != nil {
+		return nil, err
+	}
+	run, gauge, err := a.enclosed(shown)
 	if err != nil {
 		return nil, err
 	}
@@ -235,13 +235,26 @@ func (a *attempt) prepare() (*tofu, error) {
 	return newTofu(run.path, a.sandbox, env, a.log, a.stop, grace, gauge)
 }
 
-// enclosed gives the tofu to run, inside the enclosure when there is one.
-func (a *attempt) enclosed() (binary, *meter, error) {
+// planLockFile puts, for an apply, the lock file that the plan has used in the place of the
+// configuration's.
+func (a *attempt) planLockFile() error {
+	if _, there := find(a.manifest.Inputs, wire.KindLockFile); !there || a.manifest.Phase != "apply" {
+		return nil
+	}
+	if err := os.Remove(a.sandbox.lockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return a.download(a.working, wire.KindLockFile, a.sandbox.lockFile())
+}
+
+// enclosed gives the tofu to run, inside the enclosure when there is one, where it reads
+// the shown folders.
+func (a *attempt) enclosed(shown []string) (binary, *meter, error) {
 	run := a.binary
 	if a.enclosure == nil {
 		return run, nil, nil
 	}
-	path, err := a.enclosure.enclose(a.sandbox, run.path)
+	path, err := a.enclosure.enclose(a.sandbox, run.path, shown...)
 	if err != nil {
 		return run, nil, err
 	}

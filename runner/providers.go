@@ -14,6 +14,8 @@ import (
 type providerSources struct {
 	folder  string // a filesystem mirror, or ""
 	network string // the address of a network mirror, or ""
+	cache   string // of one attempt: a filesystem mirror of what the runner's cache has of its providers
+	cached  []string
 }
 
 // newProviderSources checks what the configuration says and brings it into the form
@@ -38,15 +40,22 @@ func newProviderSources(folder, network string) (s providerSources, err error) {
 // next source for more versions, and fail where that cannot be reached. A network
 // mirror stands for all registries, so that none is asked behind it.
 func (s providerSources) installation() (string, error) {
-	if s.folder == "" && s.network == "" {
+	if s.folder == "" && s.network == "" && len(s.cached) == 0 {
 		return "", nil
 	}
 	names, err := providersIn(s.folder)
 	if err != nil {
 		return "", err
 	}
+	names = append(names, s.cached...)
+	for i, name := range names {
+		names[i] = cliString(name)
+	}
 	var b strings.Builder
 	b.WriteString("\nprovider_installation {\n")
+	if here := names[len(names)-len(s.cached):]; len(here) > 0 {
+		fmt.Fprintf(&b, "  filesystem_mirror {\n    path    = %s\n    include = [%s]\n  }\n", cliString(s.cache), strings.Join(here, ", "))
+	}
 	if s.folder != "" {
 		fmt.Fprintf(&b, "  filesystem_mirror {\n    path = %s\n  }\n", cliString(s.folder))
 	}
@@ -58,7 +67,7 @@ func (s providerSources) installation() (string, error) {
 	return b.String(), nil
 }
 
-// providersIn gives the quoted names of the providers in a filesystem mirror.
+// providersIn gives the names of the providers in a filesystem mirror.
 func providersIn(folder string) (names []string, err error) {
 	if folder == "" {
 		return nil, nil
@@ -72,7 +81,7 @@ func providersIn(folder string) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, cliString(filepath.ToSlash(name)))
+		names = append(names, filepath.ToSlash(name))
 	}
 	return names, nil
 }

@@ -38,6 +38,7 @@ type Config struct {
 	Isolation      string   // of attempts: one of the Isolation names; "" is IsolationAuto
 	Visible        []string // further files and folders that isolated attempts may read
 	Limits         Limits   // of an isolated attempt
+	NoCache        bool     // each attempt installs its providers anew, from the mirrors or the registries
 	AllowMetadata  bool     // runs may reach the metadata service of the cloud that the runner is in
 
 	// Interrupt, when closed, interrupts a running tofu. Ending the context of Run
@@ -58,6 +59,7 @@ type runner struct {
 	tofu      binary
 	providers providerSources
 	enclosure *enclosure
+	packages  packages
 	dir       folder
 	release   wire.Release
 	served    string // the only organization that a runner without isolation works for, once it has worked
@@ -137,6 +139,10 @@ func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{cfg: cfg, host: host, server: srv, tofu: tofu, providers: providers, enclosure: enclosure, release: release, dir: dir, id: newID()}
+	if enclosure != nil && !cfg.NoCache { // else attempts could write to it
+		r.packages = packages{dir.providers()}
+		r.packages.clear()
+	}
 	if !r.isolated() {
 		r.served, err = dir.served()
 	}
@@ -251,6 +257,9 @@ type folder struct {
 
 func (f folder) attempts() string { return filepath.Join(f.path, "attempts") }
 func (f folder) errored() string  { return filepath.Join(f.path, "errored") }
+
+// providers is the cache of their packages.
+func (f folder) providers() string { return filepath.Join(f.path, "providers") }
 
 // servedFile holds the id of the only organization that was ever served here.
 func (f folder) servedFile() string { return filepath.Join(f.path, "organization") }

@@ -87,7 +87,8 @@ func openFolders(path string) {
 }
 
 func (s sandbox) config() string       { return filepath.Join(s.path, "config") }
-func (s sandbox) home() string         { return filepath.Join(s.path, "home") } // HOME of tofu in an enclosure
+func (s sandbox) home() string         { return filepath.Join(s.path, "home") }   // HOME of tofu in an enclosure
+func (s sandbox) mirror() string       { return filepath.Join(s.path, "mirror") } // of what the cache has for the attempt
 func (s sandbox) cliConfig() string    { return filepath.Join(s.path, "tofu.rc") }
 func (s sandbox) plan() string         { return filepath.Join(s.path, "plan") }
 func (s sandbox) planJSON() string     { return filepath.Join(s.path, "plan.json") }

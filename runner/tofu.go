@@ -37,7 +37,9 @@ type tofu struct {
 	pipe  string // where the pipe of its events is made
 	stop  *stopper
 	grace time.Duration // from the interrupt to the kill
-	meter *meter        // of what it may use; nil without an enclosure
+	// applying: tofu may be making things, and needs all of the grace to write them down.
+	applying bool
+	meter    *meter // of what it may use; nil without an enclosure
 }
 
 // newTofu prepares tofu to run in the sandbox. What it prints goes to log, which must never fail.
@@ -176,6 +178,7 @@ func (j *jsonOnly) Write(p []byte) (int, error) {
 // apply carries out the plan in the file. It takes the state's lock, which the
 // server grants to the run that has it anyway.
 func (t *tofu) apply(planFile string) error {
+	t.applying = true
 	return t.tell("apply", func() error { return t.tf.Apply(context.Background(), tfexec.DirOrPlan(planFile)) })
 }
 
@@ -270,7 +273,7 @@ func (t *tofu) supervise(call func() error) error {
 			}
 			return err
 		case <-wanted:
-			wanted, deadline = nil, time.After(t.grace)
+			wanted, deadline = nil, time.After(t.timeToEnd())
 			look.Reset(lookEvery)
 		case <-deadline:
 			if killing {
@@ -298,6 +301,18 @@ func (t *tofu) supervise(call func() error) error {
 			}
 		}
 	}
+}
+
+// withoutAuthority is how long a tofu may take to end that cannot hand over anything.
+const withoutAuthority = 10 * time.Second
+
+// timeToEnd is from the interrupt to the kill. A plan whose session is over owes nobody
+// anything; an apply that is interrupted still writes down what it has made.
+func (t *tofu) timeToEnd() time.Duration {
+	if t.stop.why() == stopRefused && !t.applying {
+		return min(t.grace, withoutAuthority)
+	}
+	return t.grace
 }
 
 // interrupt reaches tofu itself, also inside an enclosure; false is not yet.

@@ -88,6 +88,8 @@ func (p *polling) answer(wait time.Duration) (any, error) {
 			}
 		case <-deadline.C:
 			return p.nothing(false), nil
+		case <-p.Stopping:
+			return p.nothing(false), nil
 		case <-ctx.Done():
 			return noAnswer{}, nil
 		}

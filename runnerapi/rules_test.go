@@ -1,7 +1,10 @@
 package runnerapi
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,4 +136,32 @@ func TestTheStatesOfAnAttempt(t *testing.T) {
 	assert.Equal(t, "finished", w.attemptIs(run))
 	e.tryAccept().refused(http.StatusConflict, "assignment_lost")
 	assert.Equal(t, "finished", w.attemptIs(run))
+}
+
+// AU-21, RP-01
+func TestAnOfferIsNoCredential(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	offer := w.poll(0).want(http.StatusOK)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(offer.body, &members))
+	assert.ElementsMatch(t, []string{"runner_id", "attempt_id", "run_id", "phase", "expires_at", "protocol_version", "organization_id"}, slices.Collect(maps.Keys(members)))
+	assert.Zero(t, value[int](w, "select count(*)::int from attempt_sessions", nil), "none was minted")
+	assert.NotContains(t, string(offer.body), "hfa_")
+	assert.NotContains(t, string(offer.body), "hfb_")
+}
+
+// ST-06
+func TestNoArtifactIsAState(t *testing.T) {
+	w := newWorld(t)
+	run := w.run().ID
+	w.assigned(run).accept().plan()
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	apply := w.assigned(run).accept()
+	assert.Empty(t, apply.manifest.Outputs, "an apply hands nothing over")
+	apply.start().want(http.StatusOK)
+	for _, kind := range []string{"state", "outputs", "terraform.tfstate", wire.KindPlan} {
+		apply.put(kind, "{}").refused(http.StatusNotFound, "not_found")
+	}
+	assert.Zero(t, value[int](w, "select count(*)::int from attempt_artifacts where attempt_id = @id", postgres.Args{"id": apply.AttemptID}))
 }

@@ -276,6 +276,32 @@ func (w *world) awaitRunner(name string) {
 	}, patience, 5*time.Millisecond)
 }
 
+// A server that ends answers the polls that wait as if their time were up, so their runners ask
+// the next server at once instead of finding a broken connection.
+func TestAServerThatEndsAnswersItsPolls(t *testing.T) {
+	w := newWorld(t)
+	in := hello(50)
+	in.RunnerName = "waits"
+	limited, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	answered := make(chan http.Header, 1)
+	go func() {
+		response, err := http.DefaultClient.Do(w.request(limited, http.MethodPost, wire.PathPoll, w.group, in))
+		if !assert.NoError(t, err) {
+			answered <- nil
+			return
+		}
+		_ = response.Body.Close()
+		assert.Equal(t, http.StatusNoContent, response.StatusCode)
+		answered <- response.Header
+	}()
+	w.awaitRunner("waits")
+	close(w.stopping)
+	header := <-answered
+	assert.NotEmpty(t, header.Get(wire.HeaderRunner))
+	assert.Empty(t, header.Get(wire.HeaderDrain), "the runner goes on")
+}
+
 func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
 	w := newWorld(t)
 	for len(w.settled) > 0 {
@@ -305,11 +331,16 @@ func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
 func TestAnOfferThatNobodyTakesUpEnds(t *testing.T) {
 	w := newWorld(t)
 	run, next := w.run().ID, w.run().ID
-	dead := w.assigned(run)
-	dead.ready().want(http.StatusNoContent)
-	w.poll(0).want(http.StatusNoContent)
-	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": dead.AttemptID})
-	require.NoError(t, runs.NewSweeper(w.runs).Sweep(ctx))
+	var dead *executor
+	for range 3 {
+		dead = w.assigned(run)
+		dead.ready().want(http.StatusNoContent)
+		w.poll(0).want(http.StatusNoContent)
+		w.wantStatus(run, runs.Queued)
+		w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": dead.AttemptID})
+		dead.tryAccept().refused(http.StatusConflict, "assignment_expired")
+		require.NoError(t, runs.NewSweeper(w.runs).Sweep(ctx))
+	}
 	assert.Equal(t, "runner_lost", w.wantStatus(run, runs.PlanFailed).DurableReason)
 	dead.tryAccept().refused(http.StatusConflict, "assignment_lost")
 	w.assigned(next)

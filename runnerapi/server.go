@@ -34,6 +34,9 @@ type Deps struct {
 	Runs     *runs.Service
 	Recovery *recovery.Service
 	Wake     *postgres.Listener // on dispatch.Channel
+	// Stopping is closed when this server is about to end: polls that wait are answered
+	// without work then, so that their runners ask another server. Nil never is.
+	Stopping <-chan struct{}
 	Log      *slog.Logger
 	// Observe counts an answered call, for the metrics; nil counts nothing.
 	Observe func(method, route string, status int, took time.Duration)

@@ -78,10 +78,11 @@ type world struct {
 	ws     ids.Workspace
 	config []byte // the configuration's bytes as they were uploaded
 
-	url     string
-	group   string // the group's token
-	log     *logs
-	settled chan struct{} // one value for each request that the server has left
+	url      string
+	group    string // the group's token
+	log      *logs
+	stopping chan struct{} // closed by a test: the server is about to end
+	settled  chan struct{} // one value for each request that the server has left
 }
 
 // logs is what the server logged.
@@ -113,7 +114,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	objects := artifacts.New(db, store, ring)
 	who := accounts.New(db, objects)
-	w := &world{T: t, db: db, store: store, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links), log: &logs{}, settled: make(chan struct{}, 1000)}
+	w := &world{T: t, db: db, store: store, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links), log: &logs{}, stopping: make(chan struct{}), settled: make(chan struct{}, 1000)}
 	w.runs = runs.New(db, objects, w.spaces, w.state, w.disp, runs.Defaults())
 
 	org, err := w.spaces.CreateOrganization(ctx, system, accounts.NewOrganization{Name: "acme"})
@@ -137,7 +138,7 @@ func newWorld(t *testing.T) *world {
 	require.Eventually(t, func() bool {
 		return value[bool](w, "select exists (select from pg_stat_activity where datname = current_database() and query = 'listen '||@channel::text and state = 'idle')", postgres.Args{"channel": dispatch.Channel})
 	}, patience, 5*time.Millisecond, "the LISTEN connection stands")
-	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Recovery: recovery.New(db, objects, w.state, w.disp, w.runs, recovery.Defaults()), Wake: wake, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	handler := New(Deps{Accounts: who, Dispatch: w.disp, Runs: w.runs, Recovery: recovery.New(db, objects, w.state, w.disp, w.runs, recovery.Defaults()), Wake: wake, Stopping: w.stopping, Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer func() { w.settled <- struct{}{} }()
 		handler.ServeHTTP(rw, r)

@@ -244,7 +244,7 @@ func TestACanceledPlanEndsWithWhatItsRunnerReports(t *testing.T) {
 		"failed":     {func(e *executor) { e.done(Done{Outcome: OutcomeErrored, ExitCode: 1}) }, PlanFailed},
 		"changes":    {func(e *executor) { e.plan(true) }, Canceled},
 		"no changes": {func(e *executor) { e.plan(false) }, Succeeded},
-		"silent":     {func(e *executor) { e.silence(w.runs.settings.PlanLiveness); require.NoError(t, w.runs.ReapSilent(ctx)) }, Canceled},
+		"silent":     {func(e *executor) { e.silence(w.longestOutage()); require.NoError(t, w.runs.ReapSilent(ctx)) }, Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws := w.workspace()
@@ -276,7 +276,7 @@ func TestACancelBeforeApplyStartWins(t *testing.T) {
 	for name, report := range map[string]func(e *executor){
 		"stopped":                func(e *executor) { e.done(Done{Outcome: OutcomeCanceled}) },
 		"told that it may not":   func(e *executor) { e.done(Done{Outcome: OutcomeErrored, Message: "apply-start was refused"}) },
-		"silent until it's lost": func(e *executor) { e.silence(w.runs.settings.PlanLiveness); require.NoError(t, w.runs.ReapSilent(ctx)) },
+		"silent until it's lost": func(e *executor) { e.silence(w.longestOutage()); require.NoError(t, w.runs.ReapSilent(ctx)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws := w.workspace()

@@ -428,3 +428,10 @@ on conflict (attempt_id, digest) do nothing;
 
 -- name: LateReports
 select outcome, exit_code, tofu_started, errored_state, message, received_at from late_reports where attempt_id = @attempt_id order by received_at, digest;
+
+
+-- name: Pending
+select id from runs where durable_status = 'dispatch_pending' and not (select coalesce((select intake_paused from launch_controls), false)) order by queue_seq limit @limit;
+
+-- name: PendingBefore
+select exists (select from runs where workspace_id = @workspace_id and durable_status = 'dispatch_pending' and queue_seq < @queue_seq);

@@ -74,12 +74,10 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
 		}, Canceled},
 		{"offer expired", func(run ids.Run) {
-			e, _ := w.poll()
-			w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
-			w.sweep()
+			w.leaveLying()
 		}, PlanFailed},
 		{"runner lost", func(run ids.Run) {
-			w.take(run).silence(w.runs.settings.PlanLiveness)
+			w.take(run).silence(w.longestOutage())
 			require.NoError(t, w.runs.ReapSilent(ctx))
 		}, PlanFailed},
 	}

@@ -294,7 +294,7 @@ func TestARequeueNeedsARunnerWithItsVersion(t *testing.T) {
 func TestALostRunnersRunIsRequeued(t *testing.T) {
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
-	e.silence(w.runs.settings.PlanLiveness)
+	e.silence(w.longestOutage())
 	require.NoError(t, w.runs.ReapSilent(ctx))
 	w.requeue(e.RunID)
 	again := w.take(e.RunID)

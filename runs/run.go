@@ -29,8 +29,9 @@ var Queries = postgres.ParseQueries(queriesSQL)
 type Settings struct {
 	AssignmentExpiry time.Duration // from poll to accept
 	Heartbeat        time.Duration // between a runner's status polls
-	PlanLiveness     time.Duration // silence after which a plan's runner is lost
-	ApplyLiveness    time.Duration // the same once apply-start was redeemed
+	PlanLiveness     time.Duration // silence after which a plan's runner is lost, while others are heard
+	OutageAllowance  time.Duration // how much longer it may be silent when no other runner is heard either
+	ApplyLiveness    time.Duration // silence after which a runner is lost once apply-start was redeemed
 	ApprovalLifetime time.Duration // from the plan's end to expiry (AP-01)
 	RunTTL           time.Duration // of one phase; shorter than Authority (RP-18)
 	InterruptGrace   time.Duration // from the interrupt to the kill
@@ -49,7 +50,7 @@ type Settings struct {
 // Defaults gives the settings a server starts with.
 func Defaults() Settings {
 	return Settings{
-		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, ApplyLiveness: 10 * time.Minute,
+		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, OutageAllowance: 2 * time.Minute, ApplyLiveness: 10 * time.Minute,
 		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour, BootstrapLifetime: 5 * time.Minute,
 		ForceCancelGrace: 5 * time.Minute, ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
 		Build: "dev",

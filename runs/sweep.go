@@ -65,7 +65,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	defer func() { w.last = clock.Now().Round(0) }()
-	steps := []func(context.Context) error{s.checkPrimary, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting}
+	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}
@@ -99,8 +99,9 @@ func each[T ~string](ctx context.Context, s *Service, name string, queries postg
 	return errors.Join(append(errs, err)...)
 }
 
-// expireAssignments fails the runs whose attempt was offered and never accepted; it
-// is not offered again (RP-10, G-46).
+// expireAssignments offers again what was offered and never accepted (RP-10): the runner may
+// have been cut off before it heard of it, and no credential exists yet. A run that
+// several runners in turn have left lying fails (G-46, decision 12).
 func (s *Service) expireAssignments(ctx context.Context) error {
 	return each(ctx, s, "runs.expire-assignments", dispatch.Queries, "ExpiredAssignments", postgres.Args{}, func(tx postgres.Tx, id ids.Attempt) error {
 		a, r, err := lockAttempt(ctx, tx, id)
@@ -111,22 +112,28 @@ func (s *Service) expireAssignments(ctx context.Context) error {
 		if err != nil || open {
 			return err
 		}
-		return s.lose(ctx, tx, a, r, "A runner took the run and never began it.")
+		if again, err := dispatch.OfferAgain(ctx, tx, id); err != nil || again {
+			return err
+		}
+		return s.lose(ctx, tx, a, r, "Several runners took the run, one after the other, and none began it.")
 	})
 }
 
 // ReapSilent ends the attempts whose runner has not been heard of for too long
-// (RP-12). An apply whose authority was redeemed keeps its fence (G-06).
+// (RP-12). An apply whose authority was redeemed keeps its fence (G-06). Before that,
+// silence alone is not enough: nobody may have been able to reach the servers. The
+// attempt must be missed, too, that is, be silent while others of its group are heard,
+// for half the liveness; or be silent for longer than an outage may last (decision 12).
 func (s *Service) ReapSilent(ctx context.Context) error {
-	args := func() postgres.Args {
-		return postgres.Args{"plan_seconds": s.settings.PlanLiveness.Seconds(), "apply_seconds": s.settings.ApplyLiveness.Seconds()}
+	if err := s.noteMissed(ctx); err != nil {
+		return err
 	}
-	return each(ctx, s, "runs.reap-silent", dispatch.Queries, "Silent", args(), func(tx postgres.Tx, id ids.Attempt) error {
+	return each(ctx, s, "runs.reap-silent", dispatch.Queries, "Silent", s.silences(), func(tx postgres.Tx, id ids.Attempt) error {
 		a, r, err := lockAttempt(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		still := args()
+		still := s.silences()
 		still["id"] = id
 		silent, err := postgres.Value[bool](ctx, tx, dispatch.Queries.Get("StillSilent"), still)
 		if err != nil || !silent {
@@ -134,6 +141,26 @@ func (s *Service) ReapSilent(ctx context.Context) error {
 		}
 		return s.lose(ctx, tx, a, r, "The runner was lost: nothing was heard of it for too long.")
 	})
+}
+
+func (s *Service) noteMissed(ctx context.Context) error {
+	quiet := func() postgres.Args { return postgres.Args{"quiet_seconds": s.quiet().Seconds()} }
+	return each(ctx, s, "runs.note-missed", dispatch.Queries, "Missing", quiet(), func(tx postgres.Tx, id ids.Attempt) error {
+		args := quiet()
+		args["id"] = id
+		_, err := postgres.Exec(ctx, tx, dispatch.Queries.Get("NoteMissed"), args)
+		return err
+	})
+}
+
+// quiet is how long an attempt must be silent beside others that are heard.
+func (s *Service) quiet() time.Duration { return s.settings.PlanLiveness / 2 }
+
+func (s *Service) silences() postgres.Args {
+	return postgres.Args{
+		"plan_seconds": s.settings.PlanLiveness.Seconds(), "apply_seconds": s.settings.ApplyLiveness.Seconds(),
+		"outage_seconds": s.settings.OutageAllowance.Seconds(), "quiet_seconds": s.quiet().Seconds(),
+	}
 }
 
 // lose ends an attempt that nobody will report about, and its run with it.

@@ -15,43 +15,64 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
-func TestAnOfferThatNobodyTakesUpFailsItsRun(t *testing.T) {
+func TestAnOfferThatNobodyTakesUpIsMadeAgainAndThenFailsItsRun(t *testing.T) {
 	w := newWorld(t)
 	ws := w.workspace()
 	run, next := w.run(ws), w.run(ws)
+	for range 2 {
+		e, found := w.poll()
+		require.True(t, found)
+		require.Equal(t, run.ID, e.RunID)
+		w.sweep()
+		assert.Equal(t, dispatch.Assigned, w.wantStatus(run.ID, Queued).PlanAttempt)
+		e.expireOffer()
+		_, err := e.tryAccept()
+		wantCode(t, err, fault.Conflict, "assignment_expired")
+		w.wantStatus(run.ID, Queued)
+		w.sweep()
+		assert.Equal(t, dispatch.Pending, w.wantStatus(run.ID, Queued).PlanAttempt, "others may take it")
+		_, err = e.tryAccept()
+		wantCode(t, err, fault.Conflict, "assignment_lost")
+	}
 	e, found := w.poll()
 	require.True(t, found)
-	w.sweep()
-	assert.Equal(t, dispatch.Assigned, w.wantStatus(run.ID, Queued).PlanAttempt)
-	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
-	_, err := e.tryAccept()
-	wantCode(t, err, fault.Conflict, "assignment_expired")
-	w.wantStatus(run.ID, Queued)
+	e.expireOffer()
 	w.sweep()
 	d := w.wantStatus(run.ID, PlanFailed)
 	assert.Equal(t, "runner_lost", d.DurableReason)
 	assert.Equal(t, dispatch.Lost, d.PlanAttempt)
 	w.wantReleased(run.ID)
 	w.wantAdmitted(next.ID)
-	_, err = e.tryAccept()
+	_, err := e.tryAccept()
 	wantCode(t, err, fault.Conflict, "assignment_lost")
+}
+
+// An outage of two minutes may swallow an offer: the run goes on with the next.
+func TestAnOfferThatWasLostCostsNoRun(t *testing.T) {
+	w := newWorld(t)
+	run := w.run(w.workspace())
+	first, found := w.poll()
+	require.True(t, found)
+	first.expireOffer()
+	w.sweep()
+	e := w.take(run.ID)
+	assert.Equal(t, first.ID, e.ID, "nothing had begun, so it is the same attempt")
+	e.plan(true)
+	w.wantStatus(run.ID, AwaitingApproval)
 }
 
 func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
-	e, found := w.poll()
-	require.True(t, found)
-	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
-	w.sweep()
+	w.leaveLying()
 	assert.Equal(t, "runner_lost", w.wantStatus(run, ApplyFailed).DurableReason)
 	w.wantReleased(run)
 }
 
 func TestASilentRunnerIsLost(t *testing.T) {
 	w := newWorld(t)
-	plan, apply := w.runs.settings.PlanLiveness, w.runs.settings.ApplyLiveness
+	plan, apply := w.longestOutage(), w.runs.settings.ApplyLiveness
 	for _, c := range []struct {
 		name    string
 		prepare func(ws ids.Workspace) *executor
@@ -93,6 +114,54 @@ func TestASilentRunnerIsLost(t *testing.T) {
 			require.NoError(t, w.runs.Cancel(ctx, w.owner, next.ID, ""))
 		})
 	}
+}
+
+// heard lets another runner of the group poll.
+func (w *world) heard() ids.Runner {
+	w.Helper()
+	id, _, found, err := w.runs.Poll(ctx, w.group, dispatch.RunnerHello{Name: w.unique("runner"), TofuVersions: []string{tofu}})
+	require.NoError(w, err)
+	require.False(w, found)
+	return id
+}
+
+// Silence tells that a runner is gone only while others get through: else the servers may
+// have been out of reach of everybody, and a run must not pay for that (amendment 25, decision 12).
+func TestAPlanIsLostOnlyWhenOthersAreHeard(t *testing.T) {
+	w := newWorld(t)
+	e := w.take(w.run(w.workspace()).ID)
+	liveness := w.runs.settings.PlanLiveness
+	reap := func(want Status) {
+		t.Helper()
+		require.NoError(t, w.runs.ReapSilent(ctx))
+		w.wantStatus(e.RunID, want)
+	}
+	missed := func() int {
+		return count(w, "select count(*) from attempts where id = @id and missed_since > heartbeat_at", postgres.Args{"id": e.ID})
+	}
+	other := w.heard()
+	w.exec("update runners set last_seen_at = clock_timestamp() - interval '3 minutes'", nil)
+
+	e.silence(w.longestOutage() - 20*time.Second)
+	reap(Planning)
+	assert.Zero(t, missed(), "the other was not heard in that time either")
+
+	w.exec("update runners set last_seen_at = clock_timestamp() where id = @id", postgres.Args{"id": other})
+	reap(Planning)
+	assert.Equal(t, 1, missed(), "the outage is over, and the silent one has time to come back")
+	require.NoError(t, second(e.runs.Heartbeat(ctx, e.actor)))
+	assert.Zero(t, missed())
+	reap(Planning)
+
+	e.silence(liveness)
+	reap(Planning)
+	require.Equal(t, 1, missed())
+	age := "update attempts set missed_since = clock_timestamp() - make_interval(secs => @s::double precision) where id = @id"
+	w.exec(age, postgres.Args{"id": e.ID, "s": (liveness/2 - 10*time.Second).Seconds()})
+	reap(Planning)
+	w.exec(age, postgres.Args{"id": e.ID, "s": (liveness / 2).Seconds()})
+	reap(PlanFailed)
+	assert.Equal(t, "runner_lost", w.get(e.RunID).DurableReason)
 }
 
 func TestAnAttemptEndsWithItsAuthority(t *testing.T) {

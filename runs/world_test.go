@@ -487,6 +487,30 @@ func (e *executor) silence(age time.Duration) {
 		postgres.Args{"s": age.Seconds(), "id": e.ID})
 }
 
+// longestOutage is how long a plan may be silent although no other runner is heard.
+func (w *world) longestOutage() time.Duration {
+	return w.runs.settings.PlanLiveness + w.runs.settings.OutageAllowance
+}
+
+// expireOffer lets the time pass in which an offer must be accepted.
+func (e *executor) expireOffer() {
+	e.Helper()
+	e.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id and status = 'assigned'", postgres.Args{"id": e.ID})
+}
+
+// leaveLying takes every offer of an attempt and accepts none, until it is not offered any more.
+func (w *world) leaveLying() (last *executor) {
+	w.Helper()
+	for range 3 {
+		e, found := w.poll()
+		require.True(w, found, "it is offered again")
+		e.expireOffer()
+		w.sweep()
+		last = e
+	}
+	return last
+}
+
 func (w *world) sweep() {
 	w.Helper()
 	require.NoError(w, NewSweeper(w.runs).Sweep(ctx))

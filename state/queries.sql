@@ -168,3 +168,8 @@ update state_versions set status = 'discarded', discard_reason = 'upload_expired
 -- name: DiscardClaimed
 update state_versions set status = 'discarded', discard_reason = 'superseded_by_recovery'
  where id = @id and run_id = @run_id and status = 'pending' and least(raw_claimed_at, json_claimed_at) = @claimed_at;
+
+-- name: CurrentOrReplaced
+-- Whether a version is current, or was before the one that is.
+select exists (select from current_states c join state_versions v on v.id = c.state_version_id
+                where c.workspace_id = @workspace_id and @id::text in (v.id, v.base_version_id));

@@ -197,7 +197,7 @@ func (s *Service) Current(ctx context.Context, actor authz.Actor, workspace ids.
 
 // currentFor gives the version that the actor works on (ST-01); empty when there is none.
 func currentFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, workspace ids.Workspace) (ids.StateVersion, error) {
-	if actor.Kind != authz.AttemptActor {
+	if actor.Kind != authz.AttemptActor || actor.Workspace != workspace {
 		return CurrentID(ctx, tx, workspace)
 	}
 	id, err := PublishedByRun(ctx, tx, actor.Run)
@@ -256,13 +256,19 @@ func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err != nil {
 		return Version{}, err
 	}
-	if err := authz.Allow(actor, action, authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace, Noun: "state version", Name: string(id)}); err != nil {
+	object := authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace, Noun: "state version", Name: string(id)}
+	if outside(actor, v.Workspace) {
+		if object.SharesState, err = consumable(ctx, tx, actor, v); err != nil {
+			return Version{}, err
+		}
+	}
+	if err := authz.Allow(actor, action, object); err != nil {
 		return Version{}, err
 	}
 	if v.gone { // what belongs to a deleted workspace is not there for anybody
 		return Version{}, fault.Missing("state version", string(id))
 	}
-	if actor.Kind == authz.AttemptActor && id != actor.Predecessor && v.Run != actor.Run {
+	if actor.Kind == authz.AttemptActor && actor.Workspace == v.Workspace && id != actor.Predecessor && v.Run != actor.Run {
 		return Version{}, fault.Missing("state version", string(id)) // an attempt sees what its run began with and wrote (ST-01)
 	}
 	return v, nil
@@ -278,6 +284,9 @@ type Filter struct {
 // and counts all of them.
 func (s *Service) Versions(ctx context.Context, actor authz.Actor, workspace ids.Workspace, f Filter) (list []Version, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "state.versions", func(tx postgres.Tx) error {
+		if outside(actor, workspace) { // who may read the current state alone
+			return fault.Missing("workspace", string(workspace))
+		}
 		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateRead, workspace); err != nil {
 			return err
 		}
@@ -310,7 +319,11 @@ func (s *Service) DownloadJSON(ctx context.Context, actor authz.Actor, id ids.St
 
 func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersion, which func(Version) ids.Object) (io.ReadCloser, Version, error) {
 	var v Version
-	err := postgres.InOneStatement(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
+	read := postgres.InOneStatement
+	if actor.Kind == authz.AttemptActor { // who may be of another workspace, which takes more to decide
+		read = postgres.InSnapshot
+	}
+	err := read(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
 		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
 		return err
 	})

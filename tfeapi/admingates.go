@@ -14,6 +14,7 @@ type launchControlsView struct {
 	DenyRuns      bool      `jsonapi:"attr,deny-runs"`
 	Reason        string    `jsonapi:"attr,reason"`
 	ClosedRegions []string  `jsonapi:"attr,closed-regions"`
+	PauseIntake   bool      `jsonapi:"attr,pause-intake"`
 	ChangedAt     time.Time `jsonapi:"attr,changed-at,iso8601"`
 }
 
@@ -23,7 +24,7 @@ func launchControlsAnswer(c gates.Controls, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(&launchControlsView{ID: "site", DenyRuns: c.Deny, Reason: c.Reason, ClosedRegions: list(c.ClosedRegions), ChangedAt: c.ChangedAt}), nil
+	return ok(&launchControlsView{ID: "site", DenyRuns: c.Deny, Reason: c.Reason, ClosedRegions: list(c.ClosedRegions), PauseIntake: c.IntakePaused, ChangedAt: c.ChangedAt}), nil
 }
 
 func (s *server) readLaunchControls(r *request) (answer, error) {
@@ -42,12 +43,13 @@ func (s *server) setLaunchControls(r *request) (answer, error) {
 		DenyRuns      Opt[bool]     `json:"deny-runs"`
 		Reason        Opt[string]   `json:"reason"`
 		ClosedRegions Opt[[]string] `json:"closed-regions"`
+		PauseIntake   Opt[bool]     `json:"pause-intake"`
 	}](body, "launch-controls")
 	if err != nil {
 		return answer{}, err
 	}
 	return launchControlsAnswer(s.Gates.SetControls(r.ctx, r.actor, gates.Controls{
-		Deny: in.Attributes.DenyRuns.Or(false), Reason: in.Attributes.Reason.Or(""), ClosedRegions: in.Attributes.ClosedRegions.Or(nil),
+		Deny: in.Attributes.DenyRuns.Or(false), Reason: in.Attributes.Reason.Or(""), ClosedRegions: in.Attributes.ClosedRegions.Or(nil), IntakePaused: in.Attributes.PauseIntake.Or(false),
 	}))
 }
 

@@ -7,7 +7,7 @@ import (
 
 // A run's token is in the hands of whatever the configuration starts, so it is taken to
 // have leaked. It reaches the few addresses that tofu needs for the state of its own
-// workspace, and no other, whatever its holder might be allowed there: a new route is
+// workspace, and to read that of others which share it, and no other, whatever its holder might be allowed there: a new route is
 // closed to it until it is written down here.
 
 // phases of attempts that may use a route.
@@ -35,7 +35,7 @@ var attemptRoutes = map[string]phases{
 	"POST " + pathWorkspace + "/actions/unlock":               onlyApply,
 	"POST " + pathWorkspace + "/state-versions":               onlyApply, // after apply-start, under the run's fence
 
-	"GET " + apiPath + "state-versions/{id}":               both, // of its own run alone
+	"GET " + apiPath + "state-versions/{id}":               both, // of its own run, or current in a workspace that shares it
 	"GET " + apiPath + "state-versions/{id}/outputs":       both,
 	"GET " + apiPath + "state-versions/{id}/download":      both,
 	"GET " + apiPath + "state-versions/{id}/json-download": both,
@@ -50,5 +50,8 @@ func checkAttempt(actor authz.Actor, rt route) error {
 	if (actor.Phase == authz.Plan && may.plan) || (actor.Phase == authz.Apply && may.apply) {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "forbidden", "The token of a run reads the state of its own workspace, and while it applies writes it. It may do nothing else; use a user's token.")
+	if rt.method == "POST" && rt.path == apiPath+"organizations/{organization}/workspaces" { // tofu's answer to a workspace that it does not see
+		return fault.New(fault.Forbidden, "forbidden", "A run makes no workspaces. The one whose state it wants to read is not there, or does not share its state with the run's own workspace: an administrator can add that to its remote state consumers.")
+	}
+	return fault.New(fault.Forbidden, "forbidden", "The token of a run reads the state of its own workspace and of those that share theirs with it, and while it applies writes it. It may do nothing else; use a user's token.")
 }

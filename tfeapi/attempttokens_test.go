@@ -155,6 +155,82 @@ func TestALeakedTokenOfARun(t *testing.T) {
 	assert.Equal(t, 404, response.StatusCode)
 }
 
+// TestARunReadsWhatIsSharedWithIt: the current state of another workspace, and nothing else of it.
+func TestARunReadsWhatIsSharedWithIt(t *testing.T) {
+	l := newLeak(t)
+	second := l.push(l.other, 2)
+	third := l.push(l.other, 3)
+	consumers := []*tfe.Workspace{{ID: l.app.ID}}
+	require.NoError(t, l.client.Workspaces.AddRemoteStateConsumers(t.Context(), l.other.ID, tfe.WorkspaceAddRemoteStateConsumersOptions{Workspaces: consumers}))
+	reads := map[string]int{"GET /api/v2/organizations/{organization}/entitlement-set": 200}
+	for at, status := range leakedMatrix {
+		if strings.HasPrefix(at, "GET ") {
+			reads[at] = status[0]
+		}
+	}
+	all := func(token string) {
+		t.Helper()
+		for at, status := range l.walk(token, l.other, third) {
+			if want, listed := reads[at]; listed {
+				assert.Equal(t, want, status, at)
+				continue
+			}
+			assert.Contains(t, []int{400, 403, 404}, status, at)
+		}
+		_, body := l.send("GET", "/api/v2/workspaces/"+l.other.ID+"/current-state-version", token, "")
+		assert.Contains(t, body, third)
+		response, _ := l.send("GET", "/api/v2/state-versions/"+second+"/download", token, "")
+		assert.Equal(t, 200, response.StatusCode, "it was current a moment ago")
+		response, _ = l.send("GET", "/api/v2/state-versions/"+l.next+"/download", token, "")
+		assert.Equal(t, 404, response.StatusCode, "history is nothing for a run")
+		_, body = l.send("GET", "/api/v2/workspaces/"+l.app.ID+"/current-state-version", token, "")
+		assert.Contains(t, body, l.current, "its own is what its run began with")
+	}
+	all(l.plan.Token)
+	l.toApply()
+	all(l.apply.Token)
+	list, err := l.client.Workspaces.ListRemoteStateConsumers(t.Context(), l.other.ID, nil)
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	assert.Equal(t, l.app.ID, list.Items[0].ID)
+
+	require.NoError(t, l.client.Workspaces.RemoveRemoteStateConsumers(t.Context(), l.other.ID, tfe.WorkspaceRemoveRemoteStateConsumersOptions{Workspaces: consumers}))
+	for at, status := range l.walk(l.apply.Token, l.other, third) {
+		if reads[at] != 0 && !strings.HasSuffix(at, "/entitlement-set") {
+			assert.Equal(t, 404, status, at)
+		}
+	}
+}
+
+// TestRemoteStateSharingOnTheWire is what go-tfe's own suite asks, and what it does not.
+func TestRemoteStateSharingOnTheWire(t *testing.T) {
+	w := newWorld(t)
+	source, a, b := w.workspace("source"), w.workspace("a"), w.workspace("b")
+	assert.False(t, source.GlobalRemoteState || source.ProjectRemoteState, "nothing is shared unless it is said")
+	require.NoError(t, w.client.Workspaces.UpdateRemoteStateConsumers(t.Context(), source.ID, tfe.WorkspaceUpdateRemoteStateConsumersOptions{Workspaces: []*tfe.Workspace{a, b}}))
+	require.NoError(t, w.client.Workspaces.UpdateRemoteStateConsumers(t.Context(), source.ID, tfe.WorkspaceUpdateRemoteStateConsumersOptions{Workspaces: []*tfe.Workspace{b}}))
+	list, err := w.client.Workspaces.ListRemoteStateConsumers(t.Context(), source.ID, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []*tfe.Workspace{b}, list.Items)
+	for _, option := range []tfe.WorkspaceUpdateOptions{{GlobalRemoteState: tfe.Bool(true)}, {ProjectRemoteState: tfe.Bool(true), GlobalRemoteState: tfe.Bool(false)}} {
+		changed, err := w.client.Workspaces.UpdateByID(t.Context(), source.ID, option)
+		require.NoError(t, err)
+		assert.Equal(t, []bool{option.ProjectRemoteState == nil, option.ProjectRemoteState != nil}, []bool{changed.GlobalRemoteState, changed.ProjectRemoteState})
+		list, err = w.client.Workspaces.ListRemoteStateConsumers(t.Context(), source.ID, nil)
+		require.NoError(t, err)
+		assert.Equal(t, []*tfe.Workspace{a, b}, list.Items)
+	}
+	_, err = w.client.Workspaces.UpdateByID(t.Context(), source.ID, tfe.WorkspaceUpdateOptions{GlobalRemoteState: tfe.Bool(true)})
+	require.ErrorContains(t, err, tfe.ErrInvalidRemoteStateOptions.Error())
+	made, err := w.client.Workspaces.Create(t.Context(), "acme", tfe.WorkspaceCreateOptions{Name: tfe.String("made"), GlobalRemoteState: tfe.Bool(true)})
+	require.NoError(t, err)
+	assert.True(t, made.GlobalRemoteState)
+	for _, body := range []string{"{}", `{"data":[]}`, `{"data":[{"type":"workspaces","id":"nonsense"}]}`, `{"data":[{"type":"workspaces","id":"` + source.ID + `"}]}`} {
+		response, _ := w.send("POST", "/api/v2/workspaces/"+source.ID+"/relationships/remote-state-consumers", w.ann, body)
+		assert.Contains(t, []int{400, 404, 422}, response.StatusCode, body)
+	}
+}
+
 func fenceOf(l *leak) (text string) {
 	l.Helper()
 	require.NoError(l, postgres.InSnapshot(l.Context(), l.db, "test", func(tx postgres.Tx) (err error) {

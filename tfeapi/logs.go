@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -114,7 +115,7 @@ func (s *server) logAnswer(r *request, slice readLog) (answer, error) {
 func (s *server) awaitLog(ctx context.Context, run ids.Run, offset, limit int64, slice readLog) ([]byte, error) {
 	wake, cancel := s.Wake.Wait(dispatch.LogChannel, string(run))
 	defer cancel()
-	over := time.NewTimer(logHold)
+	over := time.NewTimer(cmp.Or(s.hold, logHold))
 	defer over.Stop()
 	for {
 		// Once more before the first wait: something may have come before it began.
@@ -125,6 +126,8 @@ func (s *server) awaitLog(ctx context.Context, run ids.Run, offset, limit int64,
 		select {
 		case <-wake:
 		case <-over.C:
+			return nil, nil
+		case <-s.Stopping:
 			return nil, nil
 		case <-ctx.Done():
 			return nil, nil

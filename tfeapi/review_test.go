@@ -315,64 +315,6 @@ func TestTheIntentStatusOfTheOtherEnds(t *testing.T) {
 	w.intends(run, "canceled", "canceled")
 }
 
-// TestTheResultingState holds ST-10…ST-14: what became of the state is told by following
-// the run's pointer, whatever the apply says of itself.
-func TestTheResultingState(t *testing.T) {
-	w := newWorld(t)
-	group, ws := w.runner(), w.workspace("app")
-	run := w.queue(ws, tfe.RunCreateOptions{})
-	apply := func() (map[string]any, map[string]any) {
-		t.Helper()
-		record := w.review(run)["apply"].(map[string]any)
-		return record, record["resulting-state"].(map[string]any)
-	}
-	w.plan(w.accept(group), "")
-	record, resulting := apply()
-	assert.Equal(t, map[string]any{"status": "not_recorded"}, resulting)
-	assert.Equal(t, []any{string(run.Apply.ID), "pending", nil}, []any{record["id"], record["status"], record["closed-at"]})
-
-	w.applied(w.start(group, run), ws)
-	current, err := w.client.StateVersions.ReadCurrent(t.Context(), ws.ID)
-	require.NoError(t, err)
-	version, err := w.deps.State.Version(t.Context(), authz.System(), ids.StateVersion(current.ID))
-	require.NoError(t, err)
-	record, resulting = apply()
-	assert.Equal(t, map[string]any{
-		"status": "recorded", "id": current.ID, "checksum": version.SHA256, "serial": float64(current.Serial), "created-at": rfc3339(current.CreatedAt),
-	}, resulting)
-	assert.Equal(t, "finished", record["status"])
-	assert.NotEmpty(t, record["closed-at"])
-
-	t.Log("the pointer leads nowhere")
-	w.exec("update runs set resulting_version_id = 'sv-1111111111111111' where id = @id", postgres.Args{"id": run.ID})
-	record, resulting = apply()
-	assert.Equal(t, map[string]any{"status": "unavailable"}, resulting)
-	assert.Equal(t, "finished", record["status"], "the apply is not called into question by that")
-	w.exec("update runs set resulting_version_id = @version where id = @id", postgres.Args{"id": run.ID, "version": current.ID})
-	w.exec("update state_versions set status = 'discarded' where id = @version", postgres.Args{"version": current.ID})
-	_, resulting = apply()
-	assert.Equal(t, map[string]any{"status": "unavailable"}, resulting, "it leads to what was never finished")
-
-	t.Log("an apply that failed and published nothing")
-	ws = w.workspace("other")
-	run = w.queue(ws, tfe.RunCreateOptions{})
-	w.plan(w.accept(group), "")
-	w.done(w.start(group, run), runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true})
-	record, resulting = apply()
-	assert.Equal(t, map[string]any{"status": "not_recorded"}, resulting)
-	assert.Equal(t, "errored", record["status"])
-
-	t.Log("an apply that failed and published: that it did is no success")
-	run = w.queue(ws, tfe.RunCreateOptions{})
-	w.plan(w.accept(group), "")
-	s := w.start(group, run)
-	w.publish(s, ws)
-	w.done(s, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true})
-	record, resulting = apply()
-	assert.Equal(t, map[string]any{"status": "not_recorded"}, resulting)
-	assert.Equal(t, "errored", record["status"])
-}
-
 // names lists the members of a value, those of nested ones behind a dot.
 func names(prefix string, value any) (list []string) {
 	switch v := value.(type) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,33 @@ func TestALogReadWaitsForWhatComes(t *testing.T) {
 	waiting = read(7)
 	require.NoError(t, w.deps.Runs.Done(t.Context(), s.id, runs.Done{Outcome: runs.OutcomeErrored, ExitCode: 1, LogSize: 6}))
 	assert.Contains(t, <-waiting, "\x03", "the end wakes it, too")
+}
+
+// TestAServerThatEndsAnswersItsReaders: empty, so they ask again, and the next server goes on.
+func TestAServerThatEndsAnswersItsReaders(t *testing.T) {
+	w := newWorld(t)
+	group := w.runner()
+	run := w.queue(w.workspace("app"), tfe.RunCreateOptions{})
+	w.accept(group)
+	plan, err := w.client.Plans.Read(t.Context(), run.Plan.ID)
+	require.NoError(t, err)
+	stopping := make(chan struct{})
+	deps := w.deps
+	deps.Stopping, deps.hold = stopping, time.Hour
+	ending := httptest.NewServer(New(deps))
+	defer ending.Close()
+	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	close(stopping)
+	request, err := http.NewRequestWithContext(limited, http.MethodGet, strings.Replace(plan.LogReadURL, w.url, ending.URL, 1)+"?offset=1", http.NoBody)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(request)
+	require.NoError(t, err, "it was answered before its hold was over")
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Empty(t, text)
 }
 
 // TestARunOnTheWire walks one run from its creation to applied and looks at it as

@@ -43,6 +43,9 @@ type Deps struct {
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener
+	// Stopping is closed when this server is about to end: reads that wait for something new in
+	// a log are answered empty then, and their clients ask again. Nil never is.
+	Stopping <-chan struct{}
 	// Ready answers nil while this server should be given requests.
 	Ready func(ctx context.Context) error
 	// ClientAddress says where a request comes from, for counting wrong codes; without it
@@ -54,6 +57,8 @@ type Deps struct {
 	// without a slash at its end. Every address given to clients begins with it.
 	Address string
 	Log     *slog.Logger
+
+	hold time.Duration // of a read that waits for a log; 0 is logHold, and tests take another
 }
 
 type server struct {

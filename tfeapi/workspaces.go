@@ -152,6 +152,8 @@ type workspaceAttributes struct {
 	ClientEncrypted  Opt[bool]     `json:"client-encrypted"`
 	EnvironmentClass Opt[string]   `json:"environment-class"`
 	FailedApply      Opt[string]   `json:"failed-apply"`
+	GlobalState      Opt[bool]     `json:"global-remote-state"`
+	ProjectState     Opt[bool]     `json:"project-remote-state"`
 }
 
 // workspaceInput is what a request says about a workspace.
@@ -178,6 +180,7 @@ func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 		TerraformVersion: a.TerraformVersion.Pointer(), AutoApply: a.AutoApply.Pointer(), AllowDestroyPlan: a.AllowDestroyPlan.Pointer(),
 		StructuredRunOutputEnabled: a.StructuredOutput.Pointer(), ClientEncrypted: a.ClientEncrypted.Pointer(),
 		EnvironmentClass: (*workspaces.EnvironmentClass)(a.EnvironmentClass.Pointer()), FailedApply: (*workspaces.FailedApply)(a.FailedApply.Pointer()),
+		GlobalRemoteState: a.GlobalState.Pointer(), ProjectRemoteState: a.ProjectState.Pointer(),
 	}
 	if said.settings.AgentPool, err = agentPool(a.AgentPoolID); err != nil {
 		return said, err

@@ -32,6 +32,7 @@ type workspaceView struct {
 	EnvironmentClass           string               `jsonapi:"attr,environment-class"`
 	FailedApply                string               `jsonapi:"attr,failed-apply"`
 	GlobalRemoteState          bool                 `jsonapi:"attr,global-remote-state"`
+	ProjectRemoteState         bool                 `jsonapi:"attr,project-remote-state"`
 	SpeculativeEnabled         bool                 `jsonapi:"attr,speculative-enabled"`
 	QueueAllRuns               bool                 `jsonapi:"attr,queue-all-runs"`
 	FileTriggersEnabled        bool                 `jsonapi:"attr,file-triggers-enabled"`
@@ -127,7 +128,7 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *wo
 		ID: string(w.ID), Name: w.Name, Description: w.Description, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
 		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, AgentPoolID: textOrNull(w.AgentPool), RunnerSelector: listOf(w.RunnerSelector), TerraformVersion: w.TerraformVersion,
 		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
-		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted, EnvironmentClass: string(w.EnvironmentClass), FailedApply: string(w.FailedApply),
+		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted, EnvironmentClass: string(w.EnvironmentClass), FailedApply: string(w.FailedApply), GlobalRemoteState: w.GlobalRemoteState, ProjectRemoteState: w.ProjectRemoteState,
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
 		TagNames: listOf(w.TagNames), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,

@@ -24,6 +24,8 @@ type Settings struct {
 	AutoApply                  *bool
 	AllowDestroyPlan           *bool
 	StructuredRunOutputEnabled *bool
+	GlobalRemoteState          *bool
+	ProjectRemoteState         *bool
 	ClientEncrypted            *bool
 	EnvironmentClass           *EnvironmentClass
 	FailedApply                *FailedApply
@@ -223,6 +225,7 @@ func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
 		"client_encrypted": s.ClientEncrypted, "runner_selector": s.RunnerSelector,
 		"environment_class": (*string)(s.EnvironmentClass), "failed_apply": (*string)(s.FailedApply),
+		"global_remote_state": s.GlobalRemoteState, "project_remote_state": s.ProjectRemoteState,
 	}
 }
 
@@ -275,6 +278,8 @@ func refusedRow(err error) error {
 	switch {
 	case violates(err, "workspaces_name"):
 		return accounts.Taken("name", "Name")
+	case violates(err, "workspaces_remote_state"):
+		return accounts.Invalid("project-remote-state", "Project remote state cannot be enabled when global remote state sharing is enabled")
 	case violates(err, "workspaces_organization_id_agent_pool_id_fkey"):
 		return accounts.NoSuchPool()
 	case violates(err, "workspaces_production_is_held"):

@@ -2,7 +2,8 @@
 // variables and what they are found by.
 //
 // Owns: tables projects, workspaces, variables, tags, workspace_tags, tag_bindings,
-// team_workspaces, team_projects.
+// team_workspaces, team_projects,
+// remote_state_consumers.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
 // runs happen here; local: only the state is kept), environment class (whether production
@@ -12,7 +13,8 @@
 // row stays and its name is free, ST-23), tag (a word of the organization that
 // workspaces have), binding (a pair of key and value on one workspace), access (what a team may do in
 // a workspace or project: a fixed level or custom, stored as names of levels of authz), reserved (an environment variable that
-// would let a workspace steer the runner instead of its configuration).
+// would let a workspace steer the runner instead of its configuration), consumer (a
+// workspace whose runs may read the state of another).
 // Invariants: among the living, a name is taken once per organization, compared
 // exactly (index workspaces_name); a workspace has its fence from its first instant
 // (TestCreate…); the value of a variable is sealed in the database, bound to its
@@ -20,6 +22,8 @@
 // (TestReserved…); of production a person always looks (constraint
 // workspaces_production_is_held); a tag is written once per organization (constraint tags_name); what the API says of an access is
 // read from the table of authz (TestAnAccessIsReadBackFromItsLevels).
+// The runs of another workspace read nothing of one that does not share its state with
+// them (TestWhoReadsTheStateOfAWorkspace).
 // Refuses: locking, unlocking and deciding whether a workspace may be deleted now,
 // which are package runs; checking that a version of tofu exists, which happens
 // when a run is made.

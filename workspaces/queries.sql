@@ -31,12 +31,12 @@ select count(*) from projects
 
 -- name: WorkspaceInsert
 insert into workspaces (id, organization_id, project_id, name, description, execution_mode, terraform_version, working_directory,
-                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, agent_pool_id, runner_selector, environment_class, failed_apply)
+                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, agent_pool_id, runner_selector, environment_class, failed_apply, global_remote_state, project_remote_state)
 values (@id, @organization_id, @project_id, @name, coalesce(@description::text, ''), coalesce(@execution_mode::text, 'remote'),
         coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
         coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, true),
         coalesce(@client_encrypted::boolean, false), @agent_pool_id, coalesce(@runner_selector::text[], '{}'),
-        coalesce(@environment_class::text, 'other'), coalesce(@failed_apply::text, 'hold'));
+        coalesce(@environment_class::text, 'other'), coalesce(@failed_apply::text, 'hold'), coalesce(@global_remote_state::boolean, false), coalesce(@project_remote_state::boolean, false));
 
 -- name: WorkspaceUpdate
 -- Only what is given changes. The workspace must be alive.
@@ -55,6 +55,8 @@ update workspaces
        client_encrypted = coalesce(@client_encrypted::boolean, client_encrypted),
        environment_class = coalesce(@environment_class::text, environment_class),
        failed_apply = coalesce(@failed_apply::text, failed_apply),
+       global_remote_state = coalesce(@global_remote_state::boolean, global_remote_state),
+       project_remote_state = coalesce(@project_remote_state::boolean, project_remote_state),
        updated_at = clock_timestamp()
  where id = @id and organization_id = @organization_id and deleted_at is null;
 
@@ -71,7 +73,7 @@ returning organization_id;
 -- read here, so that all of a workspace is of one instant.
 select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
        w.execution_mode, coalesce(w.agent_pool_id, '') as agent_pool_id, w.runner_selector, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
-       w.client_encrypted, w.environment_class, w.failed_apply, w.created_at, w.updated_at,
+       w.client_encrypted, w.environment_class, w.failed_apply, w.global_remote_state, w.project_remote_state, w.created_at, w.updated_at,
        array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
        f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at,
        coalesce(
@@ -200,3 +202,32 @@ delete from variables where organization_id = @organization_id and workspace_id 
 
 -- name: VariableDelete
 delete from variables where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;
+
+-- fragment: Consumes
+-- Whether the runs of workspace c may read the state of workspace s.
+c.id <> s.id and c.organization_id = s.organization_id and c.deleted_at is null and s.deleted_at is null
+   and case when s.global_remote_state then true
+            when s.project_remote_state then c.project_id = s.project_id
+            else exists (select from remote_state_consumers x where x.workspace_id = s.id and x.consumer_id = c.id) end
+
+-- name: SharesState
+select exists (select from workspaces s, workspaces c where s.id = @workspace_id and c.id = @consumer_id and {Consumes});
+
+-- name: ConsumersCount
+select count(*) from workspaces s, workspaces c where s.id = @workspace_id and {Consumes};
+
+-- name: Consumers
+{LivingWorkspaces}
+   and w.id in (select c.id from workspaces s, workspaces c where s.id = @workspace_id and {Consumes})
+ order by w.name collate "C" limit @limit offset @offset;
+
+-- name: ConsumersAdd
+insert into remote_state_consumers (organization_id, workspace_id, consumer_id)
+select @organization_id, @workspace_id, c from unnest(@consumers::text[]) as c order by c
+on conflict do nothing;
+
+-- name: ConsumersRemove
+delete from remote_state_consumers where organization_id = @organization_id and workspace_id = @workspace_id and consumer_id = any (@consumers::text[]);
+
+-- name: ConsumersRemoveOthers
+delete from remote_state_consumers where organization_id = @organization_id and workspace_id = @workspace_id and not consumer_id = any (@consumers::text[]);

@@ -61,6 +61,8 @@ type Workspace struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	GlobalRemoteState          bool // the runs of all workspaces of the organization may read its state
+	ProjectRemoteState         bool // those of all workspaces of its project may
 	ClientEncrypted            bool // only a state that OpenTofu encrypted is taken
 	EnvironmentClass           EnvironmentClass
 	FailedApply                FailedApply
@@ -94,6 +96,8 @@ type row struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
+	GlobalRemoteState          bool
+	ProjectRemoteState         bool
 	ClientEncrypted            bool
 	EnvironmentClass           EnvironmentClass
 	FailedApply                FailedApply
@@ -115,7 +119,7 @@ func (r row) workspace() Workspace {
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, AgentPool: r.AgentPoolID, RunnerSelector: r.RunnerSelector, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
-		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, EnvironmentClass: r.EnvironmentClass, FailedApply: r.FailedApply, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, GlobalRemoteState: r.GlobalRemoteState, ProjectRemoteState: r.ProjectRemoteState, ClientEncrypted: r.ClientEncrypted, EnvironmentClass: r.EnvironmentClass, FailedApply: r.FailedApply, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		CurrentRun: r.CurrentRun,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
@@ -141,7 +145,11 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 	if err != nil {
 		return Workspace{}, err
 	}
-	if err := authz.Allow(actor, action, Object(w)); err != nil {
+	object, err := objectFor(ctx, tx, actor, w)
+	if err != nil {
+		return Workspace{}, err
+	}
+	if err := authz.Allow(actor, action, object); err != nil {
 		return Workspace{}, err
 	}
 	return w, nil
@@ -150,7 +158,7 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 // Get gives a workspace by id.
 func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
 	var w Workspace
-	err := postgres.InOneStatement(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
+	err := reading(fromOutside(actor, id))(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
 		w, err = Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
 		return err
 	})
@@ -163,8 +171,12 @@ func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization
 		return Workspace{}, s.missing(ctx, actor, organization, name)
 	}
 	var r row
-	err := postgres.InOneStatement(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) (err error) {
-		r, err = postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name})
+	var object authz.Object
+	err := reading(actor.Kind == authz.AttemptActor)(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) (err error) {
+		if r, err = postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name}); err != nil {
+			return err
+		}
+		object, err = objectFor(ctx, tx, actor, r.workspace())
 		return err
 	})
 	if postgres.NoRow(err) {
@@ -177,7 +189,6 @@ func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization
 	if err := authz.Allow(actor, authz.OrganizationRead, authz.Object{Organization: w.Organization, Noun: "organization", Name: organization}); err != nil {
 		return Workspace{}, err
 	}
-	object := Object(w)
 	object.Name = name // which the actor knew
 	if err := authz.Allow(actor, authz.WorkspaceRead, object); err != nil {
 		return Workspace{}, err

@@ -33,6 +33,7 @@ type cli struct {
 	Memory         int64    `env:"HOLDFAST_RUNNER_MEMORY" default:"8192" help:"MiB of memory that an isolated attempt may use; 0 is no limit."`
 	Disk           int64    `env:"HOLDFAST_RUNNER_DISK" default:"16384" help:"MiB that an isolated attempt may write; 0 is no limit."`
 	Processes      int      `env:"HOLDFAST_RUNNER_PROCESSES" default:"1024" help:"Processes that an isolated attempt may have; 0 is no limit."`
+	ProviderCache  bool     `env:"HOLDFAST_RUNNER_PROVIDER_CACHE" default:"true" negatable:"" help:"Keep the packages of providers for later attempts of the same organization. Only where attempts are isolated with bubblewrap."`
 	AllowMetadata  bool     `env:"HOLDFAST_RUNNER_ALLOW_METADATA" help:"Work although every run can reach the metadata service of this machine's cloud, and so its credentials."`
 
 	Version kong.VersionFlag `help:"Print the version."`
@@ -70,7 +71,7 @@ func run(args cli) error {
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
 		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, Version: version, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
-		Isolation: args.Isolation, Visible: args.Visible, AllowMetadata: args.AllowMetadata,
+		Isolation: args.Isolation, Visible: args.Visible, NoCache: !args.ProviderCache, AllowMetadata: args.AllowMetadata,
 		Limits: runner.Limits{Memory: args.Memory << 20, Disk: args.Disk << 20, Processes: args.Processes},
 	})
 }

@@ -141,7 +141,9 @@ func (serverCmd) Run(ctx context.Context) error {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx)) // requests at hand are still woken while the server stops
 	defer end()
-	return serve(ctx, cfg, s.handler(working, ctx, cfg, shown))
+	waiting, endWaiting := context.WithCancel(working)
+	defer endWaiting()
+	return serve(ctx, cfg, s.handler(working, ctx, waiting, cfg, shown), endWaiting)
 }
 
 // metricsOnly has an address of its own: metrics are not for everybody who reaches the API.
@@ -151,7 +153,9 @@ func metricsOnly(shown *metrics.Metrics) http.Handler {
 	return mux
 }
 
-func (s *services) handler(ctx, stopping context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
+// handler serves all of the server's APIs. ctx ends with the process; stopping when it was told
+// to end; waiting when requests that only wait for news are to be answered.
+func (s *services) handler(ctx, stopping, waiting context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
 	log := slog.Default()
 	observe := func(api string) func(method, route string, status int, took time.Duration) {
 		return func(method, route string, status int, took time.Duration) {
@@ -161,11 +165,11 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
-		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Observe: observe("runner"), Log: log,
+		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
@@ -184,7 +188,9 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	})
 }
 
-func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {
+// serve answers requests until ctx ends. Then it takes no more, calls endWaiting, so that those that
+// only wait for news are answered, and gives the others cfg.DrainTimeout to finish.
+func serve(ctx context.Context, cfg config.Server, handler http.Handler, endWaiting func()) error {
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
@@ -198,6 +204,7 @@ func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(endWaiting) // not before nobody can ask anew
 	ended := make(chan error, 1)
 	go func() {
 		if cfg.TLSCert == "" {
@@ -218,11 +225,11 @@ func serve(ctx context.Context, cfg config.Server, handler http.Handler) error {
 		return err
 	case <-time.After(cfg.ShutdownDelay):
 	}
-	// Waiting polls end at once with their connection; everything else may finish.
-	time.AfterFunc(time.Second, cancel)
-	grace, done := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
 	defer done()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		slog.Warn("requests did not finish in time and are cut off", "after", cfg.DrainTimeout)
+		cancel()
 		return server.Close()
 	}
 	return nil

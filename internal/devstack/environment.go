@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-run/holdfast/fault"
 )
@@ -58,6 +59,7 @@ func (f facts) server() map[string]string {
 	env["HOLDFAST_LISTEN"] = f.address.listen()
 	env["HOLDFAST_ADDRESS"] = f.address.url()
 	env["HOLDFAST_METRICS_LISTEN"] = f.metricsListen
+	env["HOLDFAST_DRAIN_TIMEOUT"] = (serverGrace - 2*time.Second).String() // it ends before it is killed
 	env["HOLDFAST_TLS_CERT"] = f.layout.tls("server.pem")
 	env["HOLDFAST_TLS_KEY"] = f.layout.tls("server-key.pem")
 	return env

@@ -70,7 +70,7 @@ type proxy struct {
 	doors         []*http.Server
 	transport     *http.Transport
 	on            atomic.Bool
-	down          atomic.Bool // nobody gets through at all
+	down          atomic.Bool // nobody gets through the bad door, nor an answer to who had
 	seen          atomic.Uint64
 
 	mu       sync.Mutex
@@ -208,7 +208,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, bad bool) {
 	switch {
 	case r.Context().Err() != nil:
 		return
-	case does == lostAnswer, err != nil && random.IntN(2) == 0:
+	case does == lostAnswer, bad && p.down.Load(), err != nil && random.IntN(2) == 0:
 		panic(http.ErrAbortHandler)
 	case err != nil:
 		w.WriteHeader(http.StatusBadGateway)

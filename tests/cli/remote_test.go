@@ -81,7 +81,25 @@ func (d *desk) remoteState(workspaces string) string {
 		output "seen" { value = data.terraform_remote_state.other.outputs.val }`, host(), d.organization, workspaces)
 }
 
-// Read by a command on this machine; a remote run has no right to another workspace.
+// In a remote run the workspace that is read decides whose runs may.
+func TestRemoteStateInARemoteRun(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	source := d.folder(d.inCloud(`name = "source"`), value)
+	source.ok("init")
+	source.ok("apply", "-auto-approve")
+	reader := d.folder(d.inCloud(`name = "reader"`), d.remoteState(`name = "source"`))
+	reader.ok("init")
+	reader.fails([]string{"workspace source", "is not there, or does not share its state with the run's own workspace", "remote state consumers"}, "plan")
+	from, to := d.workspace("source"), d.workspace("reader")
+	require.NoError(t, shared.api.Workspaces.AddRemoteStateConsumers(ctx, from.ID, tfe.WorkspaceAddRemoteStateConsumersOptions{Workspaces: []*tfe.Workspace{to}}))
+	reader.ok("apply", "-auto-approve")
+	assert.Equal(t, "source", reader.output("seen"))
+	assert.False(t, d.workspace("source").Locked)
+	require.NotNil(t, d.workspace("reader").CurrentRun, "it was a remote run")
+}
+
+// Read by a command on this machine.
 func TestRemoteState(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
