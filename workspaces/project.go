@@ -46,8 +46,8 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 		if err != nil {
 			return err
 		}
-		scope := authz.Where(actor, authz.ProjectRead, org.ID)
-		args := postgres.Args{"organization_id": org.ID, "all": scope.All, "visible": scope.Projects, "workspaces": scope.Workspaces, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
+		scope, places := authz.Where(actor, authz.ProjectRead, org.ID), authz.Where(actor, authz.WorkspaceRead, org.ID) // see seesProject
+		args := postgres.Args{"organization_id": org.ID, "all": scope.All || places.All, "visible": scope.Projects, "workspaces": places.Workspaces, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
 		if projects, err = postgres.All[Project](ctx, tx, queries.Get("Projects"), args); err != nil {
 			return err
 		}
@@ -84,6 +84,9 @@ func seesProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, project
 		return nil
 	}
 	scope := authz.Where(actor, authz.WorkspaceRead, project.Organization)
+	if scope.All {
+		return nil
+	}
 	known, err := postgres.Value[bool](ctx, tx, queries.Get("ProjectHasSome"), postgres.Args{"id": project.ID, "workspaces": scope.Workspaces})
 	if err != nil || known {
 		return err
