@@ -15,6 +15,7 @@ const (
 	OrganizationUpdate   Action = "organization:update"
 	OrganizationDelete   Action = "organization:delete"
 	ProjectCreate        Action = "project:create"
+	ProjectUpdate        Action = "project:update"
 	WorkspaceRead        Action = "workspace:read"
 	WorkspaceCreate      Action = "workspace:create"
 	WorkspaceUpdate      Action = "workspace:update"
@@ -38,7 +39,7 @@ const (
 
 // Actions lists every action, for tests and for drawing permissions.
 var Actions = []Action{
-	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, ProjectCreate,
+	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, ProjectCreate, ProjectUpdate,
 	WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock,
 	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
 	RunRead, RunQueue, RunApply, RunRecover, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,

@@ -33,12 +33,20 @@ type (
 	AuditEntry           string // ae-…
 	EmergencyState       string // es-…; state that tofu could not publish
 	Recovery             string // rcv-…; one recovery of a run
+	VariableSet          string // varset-…; a group of variables of an organization
+	SSHKey               string // sshkey-…; a private key that runs fetch modules with
+	RunTrigger           string // rt-…; an apply of one workspace starts a run of another
+	Comment              string // wsc-…; what somebody said about a run
+	PlanExport           string // pe-…; a plan made ready for download
+	ReservedTagKey       string // rtk-…
+	RetentionPolicy      string // drp-…
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery |
+		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -93,6 +101,20 @@ func spec[T Any]() (prefix, noun string) {
 		return "es-", "emergency state"
 	case Recovery:
 		return "rcv-", "recovery"
+	case VariableSet:
+		return "varset-", "variable set"
+	case SSHKey:
+		return "sshkey-", "SSH key"
+	case RunTrigger:
+		return "rt-", "run trigger"
+	case Comment:
+		return "wsc-", "comment"
+	case PlanExport:
+		return "pe-", "plan export"
+	case ReservedTagKey:
+		return "rtk-", "reserved tag key"
+	case RetentionPolicy:
+		return "drp-", "data retention policy"
 	}
 	return "", ""
 }

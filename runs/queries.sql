@@ -143,6 +143,10 @@ select id from runs
    and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision)
  order by queue_seq desc limit 1;
 
+-- name: RunNoted
+-- Workspaces are listed by when they had a run last.
+update workspaces set last_run_at = clock_timestamp() where id = @workspace_id;
+
 -- name: RunGet
 select {RunColumns}
   from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id

@@ -115,6 +115,7 @@ func decodeUntyped[A any](body []byte) (in input[A], err error) {
 		return in, err
 	}
 	if doc.Data != nil {
+		in.relations = doc.Data.Relationships
 		return in, fill(&in.Attributes, doc.Data.Attributes, "/data/attributes")
 	}
 	var bare map[string]json.RawMessage

@@ -21,6 +21,8 @@ func (s *server) routes() []route {
 		workspace    = api + "workspaces/{id}"
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
+		project      = api + "projects/{id}"
+		retention    = "/relationships/data-retention-policy"
 	)
 	return []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
@@ -43,10 +45,22 @@ func (s *server) routes() []route {
 		{method: get, path: organization + "/entitlement-set", handle: s.entitlements},
 		{method: get, path: organization + "/capacity", handle: s.capacity},
 		{method: get, path: organization + "/runs/queue", handle: s.runQueue},
+		{method: get, path: organization + retention, handle: s.readOrganizationRetention},
+		{method: post, path: organization + retention, handle: s.setOrganizationRetention},
+		{method: del, path: organization + retention, handle: s.clearOrganizationRetention},
 
 		{method: get, path: organization + "/projects", handle: s.listProjects},
 		{method: post, path: organization + "/projects", handle: s.createProject},
-		{method: get, path: api + "projects/{id}", handle: s.readProject},
+		{method: get, path: project, handle: s.readProject},
+		{method: patch, path: project, handle: s.updateProject},
+		{method: del, path: project, handle: s.deleteProject},
+		{method: get, path: project + "/tag-bindings", handle: s.listProjectBindings},
+		{method: patch, path: project + "/tag-bindings", handle: s.setProjectBindings},
+		{method: get, path: project + "/effective-tag-bindings", handle: s.listEffectiveProjectBindings},
+		{method: get, path: organization + "/reserved-tag-keys", handle: s.listReservedTagKeys},
+		{method: post, path: organization + "/reserved-tag-keys", handle: s.createReservedTagKey},
+		{method: patch, path: api + "reserved-tag-keys/{id}", handle: s.updateReservedTagKey},
+		{method: del, path: api + "reserved-tag-keys/{id}", handle: s.deleteReservedTagKey},
 
 		{method: get, path: organization + "/agent-pools", handle: s.listPools},
 		{method: post, path: organization + "/agent-pools", handle: s.createPool},
@@ -69,6 +83,8 @@ func (s *server) routes() []route {
 		{method: post, path: api + "tags/{id}/relationships/workspaces", handle: s.tagWorkspaces},
 
 		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
+		{method: get, path: api + "admin/feature-sets", handle: s.listFeatureSets},
+		{method: post, path: api + "admin/organizations/{organization}/subscription", handle: s.subscribe},
 		{method: get, path: api + "admin/terraform-versions", handle: s.listVersions},
 		{method: get, path: api + "admin/launch-controls", handle: s.readLaunchControls},
 		{method: put, path: api + "admin/launch-controls", handle: s.setLaunchControls},
@@ -94,6 +110,10 @@ func (s *server) routes() []route {
 		{method: post, path: workspace + "/actions/lock", handle: s.lockWorkspace},
 		{method: post, path: workspace + "/actions/unlock", handle: s.unlockWorkspace},
 		{method: post, path: workspace + "/actions/force-unlock", handle: s.forceUnlockWorkspace},
+
+		{method: get, path: workspace + retention, handle: s.readRetention},
+		{method: post, path: workspace + retention, handle: s.setRetention},
+		{method: del, path: workspace + retention, handle: s.clearRetention},
 
 		{method: get, path: workspace + "/relationships/tags", handle: s.listWorkspaceTags},
 		{method: post, path: workspace + "/relationships/tags", handle: s.addWorkspaceTags},

@@ -15,13 +15,13 @@ import (
 )
 
 // ExecutionMode says where tofu works.
-type ExecutionMode string
+type ExecutionMode = accounts.ExecutionMode
 
 // The execution modes.
 const (
-	Remote ExecutionMode = "remote" // on a runner, as runs
-	Local  ExecutionMode = "local"  // on the user's machine; only the state is kept here
-	Agent  ExecutionMode = "agent"  // as Remote, on the runners of one pool only
+	Remote = accounts.Remote
+	Local  = accounts.Local
+	Agent  = accounts.Agent
 )
 
 // Workspace is one configuration with one state, and its fence as it stood when
@@ -36,18 +36,47 @@ type Workspace struct {
 	Description                string
 	ExecutionMode              ExecutionMode
 	AgentPool                  ids.RunnerGroup // of mode Agent, else empty
+	InheritsMode               bool            // the two above are those of the project, and change with it
 	RunnerSelector             []string        // labels that a runner must have to execute its runs
 	TerraformVersion           string          // "latest" or an exact version
 	WorkingDirectory           string          // inside the configuration, with "/"; empty is its root
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
-	ClientEncrypted            bool     // only a state that OpenTofu encrypted is taken
+	ClientEncrypted            bool // only a state that OpenTofu encrypted is taken
+	AutoApplyRunTrigger        bool // a run that another workspace's apply started is applied by itself
+	QueueAllRuns               bool // such a run is made also before the first one that a person made
+	AssessmentsEnabled         bool // it is looked for drift each day
+	AutoDestroyAt              *time.Time
+	FileTriggersEnabled        bool     // this and the next two are kept for a connected repository
+	TriggerPrefixes            []string // at most one of the two lists has entries
+	TriggerPatterns            []string
+	SourceName                 string // of the program that made it, for showing
+	SourceURL                  string
+	ForceDeleteAllowed         bool     // by its organization, to others than owners
 	TagNames                   []string // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Fence                      fence.Status
 	CurrentRun                 ids.Run // the one that has it, else the first that waits for it, else the last that had it; empty: none
+	Shown                      Shown
+}
+
+// Shown is what is shown of a workspace besides. Load, which others decide by, does not
+// fill it in.
+type Shown struct {
+	CurrentConfiguration ids.ConfigurationVersion // the newest that a run would take; empty: none
+	CurrentState         ids.StateVersion
+	ResourceCount        int // in the current state
+	RunsCount            int
+	Variables            []ids.Variable
+	RetentionID          ids.RetentionPolicy // of a policy of its own; empty: none
+	RetentionDays        *int                // of that policy; nil: nothing is deleted
+}
+
+// Placement is where its runs are executed.
+func (w Workspace) Placement() accounts.Placement {
+	return accounts.Placement{Mode: w.ExecutionMode, Pool: w.AgentPool}
 }
 
 // Object is the workspace as authz is asked about it.
@@ -84,7 +113,39 @@ type row struct {
 	Reason                     string
 	RecoveryHeld               bool
 	AcquiredAt                 *time.Time
+	ExecutionModeInherited     bool
+	AutoApplyRunTrigger        bool
+	QueueAllRuns               bool
+	AssessmentsEnabled         bool
+	AutoDestroyAt              *time.Time
+	FileTriggersEnabled        bool
+	TriggerPrefixes            []string
+	TriggerPatterns            []string
+	SourceName                 string
+	SourceURL                  string `db:"source_url"`
 	CurrentRun                 ids.Run
+	ForceDeleteAllowed         bool
+}
+
+// shownRow is a row with what is shown of it besides.
+type shownRow struct {
+	row
+	CurrentConfiguration ids.ConfigurationVersion
+	CurrentState         ids.StateVersion
+	ResourceCount        int
+	RunsCount            int
+	Variables            []ids.Variable
+	RetentionID          ids.RetentionPolicy
+	RetentionDays        *int
+}
+
+func (r shownRow) workspace() Workspace {
+	w := r.row.workspace()
+	w.Shown = Shown{
+		CurrentConfiguration: r.CurrentConfiguration, CurrentState: r.CurrentState, ResourceCount: r.ResourceCount, RunsCount: r.RunsCount,
+		Variables: r.Variables, RetentionID: r.RetentionID, RetentionDays: r.RetentionDays,
+	}
+	return w
 }
 
 func (r row) workspace() Workspace {
@@ -93,7 +154,9 @@ func (r row) workspace() Workspace {
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, AgentPool: r.AgentPoolID, RunnerSelector: r.RunnerSelector, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
 		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-		CurrentRun: r.CurrentRun,
+		InheritsMode: r.ExecutionModeInherited, AutoApplyRunTrigger: r.AutoApplyRunTrigger, QueueAllRuns: r.QueueAllRuns, AssessmentsEnabled: r.AssessmentsEnabled,
+		AutoDestroyAt: r.AutoDestroyAt, FileTriggersEnabled: r.FileTriggersEnabled, TriggerPrefixes: r.TriggerPrefixes, TriggerPatterns: r.TriggerPatterns,
+		SourceName: r.SourceName, SourceURL: r.SourceURL, CurrentRun: r.CurrentRun, ForceDeleteAllowed: r.ForceDeleteAllowed,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
@@ -105,6 +168,15 @@ func (r row) workspace() Workspace {
 // about its Object. A deleted or unknown one is NotFound.
 func Load(ctx context.Context, tx postgres.Tx, id ids.Workspace) (Workspace, error) {
 	r, err := postgres.One[row](ctx, tx, queries.Get("WorkspaceByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Workspace{}, fault.Missing("workspace", string(id))
+	}
+	return r.workspace(), err
+}
+
+// LoadShown is Load with what is shown besides.
+func LoadShown(ctx context.Context, tx postgres.Tx, id ids.Workspace) (Workspace, error) {
+	r, err := postgres.One[shownRow](ctx, tx, queries.Get("WorkspaceShown"), postgres.Args{"id": id})
 	if postgres.NoRow(err) {
 		return Workspace{}, fault.Missing("workspace", string(id))
 	}
@@ -128,10 +200,16 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
 	var w Workspace
 	err := postgres.InOneStatement(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
-		w, err = Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
+		w, err = LoadShown(ctx, tx, id)
 		return err
 	})
-	return w, err
+	if err == nil {
+		err = authz.Allow(actor, authz.WorkspaceRead, Object(w))
+	}
+	if err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
 }
 
 // GetByName gives a workspace by the exact names of its organization and itself.
@@ -139,9 +217,9 @@ func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization
 	if !workspaceName.MatchString(name) || !accounts.Storable(organization) { // the database cannot be asked for all text
 		return Workspace{}, s.missing(ctx, actor, organization, name)
 	}
-	var r row
+	var r shownRow
 	err := postgres.InOneStatement(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) (err error) {
-		r, err = postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name})
+		r, err = postgres.One[shownRow](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name})
 		return err
 	})
 	if postgres.NoRow(err) {
@@ -179,7 +257,8 @@ type Filter struct {
 	Tags         []string     // each of them
 	ExcludeTags  []string     // none of them
 	Bindings     []TagBinding // each of them; an empty Value means any
-	Descending   bool         // by name from the last
+	RunStatuses  []string     // the current run is in one of these durable statuses
+	Sort         string       // name, -name, current-run.created-at, -current-run.created-at; empty is the last of them
 	Page         Page
 }
 
@@ -188,13 +267,10 @@ func (f Filter) args(org ids.Organization, only ids.Workspace) postgres.Args {
 	if f.WildcardName != "" {
 		pattern = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(f.WildcardName)
 	}
-	keys, values := make([]string, 0, len(f.Bindings)), make([]string, 0, len(f.Bindings))
-	for _, b := range f.Bindings {
-		keys, values = append(keys, b.Key), append(values, b.Value)
-	}
+	keys, values := splitBindings(f.Bindings)
 	return postgres.Args{
 		"organization_id": org, "only": only, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
-		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values,
+		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values, "run_statuses": append([]string{}, f.RunStatuses...),
 	}
 }
 
@@ -214,9 +290,10 @@ func distinct(texts []string) []string {
 	return slices.Compact(once)
 }
 
-// List gives the organization's workspaces by name, and how many match in all.
+// List gives the organization's workspaces, those first that had a run last unless it is
+// said otherwise, and how many match in all. Where nothing else orders them, their names do.
 func (s *Service) List(ctx context.Context, actor authz.Actor, organization string, filter Filter) ([]Workspace, int, error) {
-	var rows []row
+	var rows []shownRow
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.WorkspaceRead, organization)
@@ -227,8 +304,8 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args); err != nil {
 			return err
 		}
-		args["limit"], args["offset"], args["descending"] = filter.Page.Limit(), filter.Page.Offset(), filter.Descending
-		rows, err = postgres.All[row](ctx, tx, queries.Get("Workspaces"), args)
+		args["limit"], args["offset"], args["sort"] = filter.Page.Limit(), filter.Page.Offset(), filter.Sort
+		rows, err = postgres.All[shownRow](ctx, tx, queries.Get("Workspaces"), args)
 		return err
 	})
 	if err != nil {
