@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -229,6 +230,9 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"workflow_definition": WorkflowDefinition(), "application_build_sha": s.settings.Build,
 		"operation": string(n.Operation),
 	})
+	if err == nil && !n.PlanOnly {
+		_, err = postgres.Exec(ctx, tx, Queries.Get("RunNoted"), postgres.Args{"workspace_id": w.ID})
+	}
 	if err != nil {
 		return Run{}, fmt.Errorf("create the run: %w", err)
 	}
@@ -354,21 +358,18 @@ func older(a, b string) bool {
 	return va.LessThan(vb)
 }
 
-// sealVariables packs what the client gave, and everything the runner will get:
-// the workspace's variables as they are now, then the run's own, which win (PL-13).
+// sealVariables packs what the client gave, and everything the runner will get: the
+// variables of the workspace and its sets as they are now, then the run's own, then those
+// of sets with priority. Later ones win (PL-13).
 func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, id ids.Run, given []Variable) (shown, snapshot []byte, err error) {
-	own, err := s.workspaces.ResolveVariables(ctx, tx, w.Organization, w.ID)
+	own, above, err := s.workspaces.ResolveVariables(ctx, tx, w.Organization, w.ID)
 	if err != nil {
 		return nil, nil, err
-	}
-	all := make([]Variable, 0, len(own)+len(given))
-	for _, v := range own {
-		all = append(all, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
 	}
 	if given == nil {
 		given = []Variable{}
 	}
-	all = append(all, given...)
+	all := slices.Concat(forRun(own), given, forRun(above))
 	seal := func(label string, list []Variable) ([]byte, error) {
 		encoded, err := json.Marshal(list)
 		if err != nil {
@@ -381,4 +382,15 @@ func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspace
 	}
 	snapshot, err = seal(snapshotLabel(id), all)
 	return shown, snapshot, err
+}
+
+// forRun gives variables as a run gets them, without those that no configuration can declare.
+func forRun(variables []workspaces.Variable) []Variable {
+	list := make([]Variable, 0, len(variables))
+	for _, v := range variables {
+		if v.Category == workspaces.Env || workspaces.Declarable(v.Key) {
+			list = append(list, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
+		}
+	}
+	return list
 }

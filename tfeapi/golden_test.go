@@ -119,7 +119,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 	return map[string]document{
 		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
-		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at}, "acme")},
+		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at})},
 		"workspace":              {one: s.newWorkspaceView(ann, workspace)},
 		"variables":              {many: []view{newVariableView(variable), newVariableView(secret)}, page: paging{1, 20}.of(2)},
 		"state-version":          {one: s.newStateVersionView(version, false)},

@@ -41,6 +41,9 @@ type organizationPermissions struct {
 	CanUpdateAPIToken  bool `json:"can-update-api-token"`
 	CanUpdateOAuth     bool `json:"can-update-oauth"`
 	CanUpdateSentinel  bool `json:"can-update-sentinel"`
+
+	CanDeployNoCodeModules bool `json:"can-deploy-no-code-modules"`
+	CanManageNoCodeModules bool `json:"can-manage-no-code-modules"`
 }
 
 func (v *organizationView) relations() relations { return v.related }
@@ -57,6 +60,7 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 		Permissions: organizationPermissions{
 			CanCreateProject: can(authz.ProjectCreate), CanCreateWorkspace: can(authz.WorkspaceCreate),
 			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationUpdate),
+			CanDeployNoCodeModules: can(authz.WorkspaceCreate), CanManageNoCodeModules: can(authz.OrganizationUpdate),
 		},
 		related: relations{
 			"default-project": optional("projects", o.DefaultProject), "default-agent-pool": optional("agent-pools", o.DefaultAgentPool),

@@ -22,6 +22,7 @@ func (s *server) routes() []route {
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
 		project      = api + "projects/{id}"
+		varset       = api + "varsets/{id}"
 		retention    = "/relationships/data-retention-policy"
 	)
 	return []route{
@@ -121,6 +122,24 @@ func (s *server) routes() []route {
 		{method: get, path: workspace + "/tag-bindings", handle: s.listBindings},
 		{method: patch, path: workspace + "/tag-bindings", handle: s.setBindings},
 		{method: get, path: workspace + "/effective-tag-bindings", handle: s.listEffectiveBindings},
+
+		{method: get, path: workspace + "/all-vars", handle: s.listAllVariables},
+		{method: get, path: workspace + "/varsets", handle: s.listWorkspaceVariableSets},
+		{method: get, path: project + "/varsets", handle: s.listProjectVariableSets},
+		{method: get, path: organization + "/varsets", handle: s.listVariableSets},
+		{method: post, path: organization + "/varsets", handle: s.createVariableSet},
+		{method: get, path: varset, handle: s.readVariableSet},
+		{method: patch, path: varset, handle: s.updateVariableSet},
+		{method: del, path: varset, handle: s.deleteVariableSet},
+		{method: post, path: varset + "/relationships/workspaces", handle: s.applySetToWorkspaces},
+		{method: del, path: varset + "/relationships/workspaces", handle: s.removeSetFromWorkspaces},
+		{method: post, path: varset + "/relationships/projects", handle: s.applySetToProjects},
+		{method: del, path: varset + "/relationships/projects", handle: s.removeSetFromProjects},
+		{method: get, path: varset + "/relationships/vars", handle: s.listSetVariables},
+		{method: post, path: varset + "/relationships/vars", handle: s.createSetVariable},
+		{method: get, path: varset + "/relationships/vars/{variable}", handle: s.readSetVariable},
+		{method: patch, path: varset + "/relationships/vars/{variable}", handle: s.updateSetVariable},
+		{method: del, path: varset + "/relationships/vars/{variable}", handle: s.deleteSetVariable},
 
 		{method: get, path: workspace + "/vars", handle: s.listVariables},
 		{method: post, path: workspace + "/vars", handle: s.createVariable},

@@ -38,6 +38,9 @@ select id from projects where id = @id and deleted_at is null for update;
 -- name: ProjectByID
 {LivingProjects} and p.id = @id;
 
+-- name: ProjectsSome
+{LivingProjects} and p.id = any(@ids::text[]) order by p.id;
+
 -- name: ProjectDefault
 {LivingProjects} and p.organization_id = @organization_id and p.is_default;
 
@@ -171,6 +174,9 @@ select {WorkspaceColumns} {LivingWorkspaces} and w.id = @id;
 
 -- name: WorkspaceShown
 select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and w.id = @id;
+
+-- name: WorkspacesSome
+select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and w.id = any(@ids::text[]) order by w.id;
 
 -- name: WorkspaceByName
 select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and o.name = @organization and w.name = @name;
@@ -344,29 +350,144 @@ returning id, organization_id as organization, days;
 -- name: RetentionClear
 delete from data_retention_policies where organization_id = @organization_id and coalesce(workspace_id, '') = @workspace_id;
 
+-- fragment: VariableColumns
+v.id, v.key, v.category, v.value_sealed, v.hcl, v.sensitive, v.description, v.version_id
+
 -- name: VariableInsert
-insert into variables (id, organization_id, workspace_id, key, category, value_sealed, hcl, sensitive, description)
-values (@id, @organization_id, @workspace_id, @key, @category, @value_sealed, @hcl, @sensitive, @description);
+insert into variables as v (id, organization_id, workspace_id, key, category, value_sealed, hcl, sensitive, description)
+values (@id, @organization_id, @owner_id, @key, @category, @value_sealed, @hcl, @sensitive, @description)
+returning {VariableColumns};
 
 -- name: Variables
-select id, workspace_id as workspace, key, category, value_sealed, hcl, sensitive, description
-  from variables
- where organization_id = @organization_id and workspace_id = @workspace_id
- order by category collate "C", key collate "C";
+select {VariableColumns}
+  from variables v
+ where v.organization_id = @organization_id and v.workspace_id = @owner_id
+ order by v.category collate "C", v.key collate "C";
 
 -- name: VariableLock
-select id, workspace_id as workspace, key, category, value_sealed, hcl, sensitive, description
-  from variables
- where id = @id and organization_id = @organization_id and workspace_id = @workspace_id
+select {VariableColumns}
+  from variables v
+ where v.id = @id and v.organization_id = @organization_id and v.workspace_id = @owner_id
    for update;
 
 -- name: VariableUpdate
-update variables
-   set key = @key, category = @category, value_sealed = @value_sealed, hcl = @hcl, sensitive = @sensitive, description = @description
- where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;
+update variables v
+   set key = @key, category = @category, value_sealed = @value_sealed, hcl = @hcl, sensitive = @sensitive, description = @description,
+       version_id = md5(random()::text || clock_timestamp()::text)
+ where id = @id and organization_id = @organization_id and workspace_id = @owner_id
+returning {VariableColumns};
+
+-- name: VariableDelete
+delete from variables where id = @id and organization_id = @organization_id and workspace_id = @owner_id;
+
+-- name: SetVariableInsert
+insert into variable_set_variables as v (id, organization_id, set_id, key, category, value_sealed, hcl, sensitive, description)
+values (@id, @organization_id, @owner_id, @key, @category, @value_sealed, @hcl, @sensitive, @description)
+returning {VariableColumns};
+
+-- name: SetVariables
+select {VariableColumns}
+  from variable_set_variables v
+ where v.organization_id = @organization_id and v.set_id = @owner_id
+ order by v.category collate "C", v.key collate "C";
+
+-- name: SetVariableLock
+select {VariableColumns}
+  from variable_set_variables v
+ where v.id = @id and v.organization_id = @organization_id and v.set_id = @owner_id
+   for update;
+
+-- name: SetVariableUpdate
+update variable_set_variables v
+   set key = @key, category = @category, value_sealed = @value_sealed, hcl = @hcl, sensitive = @sensitive, description = @description,
+       version_id = md5(random()::text || clock_timestamp()::text)
+ where id = @id and organization_id = @organization_id and set_id = @owner_id
+returning {VariableColumns};
+
+-- name: SetVariableDelete
+delete from variable_set_variables where id = @id and organization_id = @organization_id and set_id = @owner_id;
+
+-- name: VariablesOfSets
+-- What the sets of a workspace say, the weakest first: for all workspaces, for its project, for itself, and among
+-- those of one scope the set whose name comes last. Sets with priority have the scopes the other way round.
+select {VariableColumns}, s.id as set_id, s.priority
+  from workspaces w
+  join variable_sets s on s.organization_id = w.organization_id
+  cross join lateral (select case
+       when exists (select from variable_set_workspaces x where x.set_id = s.id and x.workspace_id = w.id) then 3
+       when exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = w.project_id) or (s.global and s.project_id = w.project_id) then 2
+       when s.global and s.project_id is null then 1 end as level) scope
+  join variable_set_variables v on v.set_id = s.id
+ where w.id = @workspace_id and scope.level is not null
+ order by s.priority, case when s.priority then -scope.level else scope.level end, s.name collate "C" desc, v.category collate "C", v.key collate "C";
+
+-- fragment: VariableSetColumns
+s.id, s.organization_id as organization, o.name as organization_name, coalesce(s.project_id, '') as project, s.name, s.description, s.global, s.priority, s.created_at, s.updated_at,
+       array(select x.workspace_id from variable_set_workspaces x join workspaces w on w.id = x.workspace_id and w.deleted_at is null where x.set_id = s.id order by x.workspace_id) as workspaces,
+       array(select x.project_id from variable_set_projects x join projects p on p.id = x.project_id and p.deleted_at is null where x.set_id = s.id order by x.project_id) as projects,
+       array(select x.id from variable_set_variables x where x.set_id = s.id order by x.category collate "C", x.key collate "C") as variables
+
+-- fragment: SelectedSets
+from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
+ where s.organization_id = @organization_id and position(lower(@search::text) in lower(s.name)) > 0
+   and (@workspace_id::text = ''
+        or exists (select from variable_set_workspaces x where x.set_id = s.id and x.workspace_id = @workspace_id)
+        or exists (select from workspaces w where w.id = @workspace_id
+                      and (exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = w.project_id) or (s.global and coalesce(s.project_id, w.project_id) = w.project_id))))
+   and (@project_id::text = ''
+        or exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = @project_id)
+        or s.project_id = @project_id or (s.global and s.project_id is null))
+
+-- name: VariableSets
+select {VariableSetColumns} {SelectedSets}
+ order by s.name collate "C"
+ limit @limit offset @offset;
+
+-- name: VariableSetsCount
+select count(*) {SelectedSets};
+
+-- name: VariableSetByID
+select {VariableSetColumns}
+  from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
+ where s.id = @id;
+
+-- name: VariableSetInsert
+insert into variable_sets (id, organization_id, project_id, name, description, global, priority)
+values (@id, @organization_id, @project_id, @name, @description, @global, @priority);
+
+-- name: VariableSetUpdate
+update variable_sets
+   set name = coalesce(@name::text, name), description = coalesce(@description::text, description),
+       global = coalesce(@global::boolean, global), priority = coalesce(@priority::boolean, priority), updated_at = clock_timestamp()
+ where id = @id;
+
+-- name: VariableSetDelete
+delete from variable_sets where id = @id;
+
+-- name: VariableSetWorkspacesAdd
+-- What does not live, is another organization's or lies outside the project that owns the set is left out, and the count shows it.
+with wanted as (
+    select w.id from workspaces w where w.id = any(@ids::text[]) and w.organization_id = @organization_id and w.deleted_at is null
+       and (@project_id::text = '' or w.project_id = @project_id)
+), added as (
+    insert into variable_set_workspaces (set_id, organization_id, workspace_id) select @id, @organization_id, id from wanted
+    on conflict (set_id, workspace_id) do nothing)
+select count(*) from wanted;
+
+-- name: VariableSetWorkspacesRemove
+delete from variable_set_workspaces where set_id = @id and (workspace_id = any(@ids::text[]) or @all::boolean);
+
+-- name: VariableSetProjectsAdd
+with wanted as (
+    select p.id from projects p where p.id = any(@ids::text[]) and p.organization_id = @organization_id and p.deleted_at is null
+       and (@project_id::text = '' or p.id = @project_id)
+), added as (
+    insert into variable_set_projects (set_id, organization_id, project_id) select @id, @organization_id, id from wanted
+    on conflict (set_id, project_id) do nothing)
+select count(*) from wanted;
+
+-- name: VariableSetProjectsRemove
+delete from variable_set_projects where set_id = @id and (project_id = any(@ids::text[]) or @all::boolean);
 
 -- name: VariablesPurge
 delete from variables where organization_id = @organization_id and workspace_id = @workspace_id;
-
--- name: VariableDelete
-delete from variables where id = @id and organization_id = @organization_id and workspace_id = @workspace_id;

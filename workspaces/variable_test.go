@@ -24,7 +24,8 @@ func (w world) resolved(ws workspaces.Workspace) map[string]string {
 	w.Helper()
 	values := map[string]string{}
 	require.NoError(w, w.tx(func(tx postgres.Tx) error {
-		all, err := w.ResolveVariables(ctx, tx, ws.Organization, ws.ID)
+		all, above, err := w.ResolveVariables(ctx, tx, ws.Organization, ws.ID)
+		assert.Empty(w, above)
 		for _, v := range all {
 			values[string(v.Category)+":"+v.Key] = v.Value
 		}
