@@ -265,6 +265,10 @@ update runner_tokens set revoked_at = clock_timestamp() where id = @id and revok
 -- The server of before looks here.
 update runner_groups set token_hash = null where token_hash = @hash;
 
+-- name: UserUpdate
+update users set username = coalesce(@username::text, username), email = coalesce(@email::text, email) where id = @id
+returning id, username, email, site_admin, created_at;
+
 -- name: UserInsert
 insert into users (id, username, email, site_admin)
 values (@id, @username, @email, @site_admin)

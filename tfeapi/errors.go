@@ -40,6 +40,8 @@ var wireErrors = map[fault.Kind]wireError{
 var titles = map[string]string{
 	"invalid_attribute": "invalid attribute",
 	"malformed":         "invalid JSON:API document",
+
+	"transition_not_allowed": "transition not allowed",
 }
 
 // retryAfter is what a 503 asks for, in seconds: a launch control lasts longer than

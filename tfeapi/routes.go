@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/holdfast-run/holdfast/gates"
 )
@@ -25,13 +26,16 @@ func (s *server) routes() []route {
 		varset       = api + "varsets/{id}"
 		retention    = "/relationships/data-retention-policy"
 	)
-	return []route{
+	routes := []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},
 		{method: get, path: api + "ping", open: true, handle: s.ping},
 
 		{method: get, path: api + "account/details", handle: s.accountDetails},
+		{method: patch, path: api + "account/update", handle: s.updateAccount},
+		{method: get, path: api + "users/{id}/avatar", open: true, handle: s.avatar},
+		{method: get, path: "/api/meta/ip-ranges", open: true, handle: s.readIPRanges},
 		{method: post, path: api + "account/actions/step-up", handle: s.stepUp},
 		{method: get, path: api + "account/totp", handle: s.readFactor},
 		{method: post, path: api + "account/totp", handle: s.beginTOTP},
@@ -45,6 +49,7 @@ func (s *server) routes() []route {
 		{method: del, path: organization, handle: s.deleteOrganization},
 		{method: get, path: organization + "/entitlement-set", handle: s.entitlements},
 		{method: get, path: organization + "/capacity", handle: s.capacity},
+		{method: get, path: organization + "/runs", handle: s.listOrganizationRuns},
 		{method: get, path: organization + "/runs/queue", handle: s.runQueue},
 		{method: get, path: organization + retention, handle: s.readOrganizationRetention},
 		{method: post, path: organization + retention, handle: s.setOrganizationRetention},
@@ -112,6 +117,17 @@ func (s *server) routes() []route {
 		{method: post, path: workspace + "/actions/unlock", handle: s.unlockWorkspace},
 		{method: post, path: workspace + "/actions/force-unlock", handle: s.forceUnlockWorkspace},
 
+		{method: get, path: organization + "/ssh-keys", handle: s.listSSHKeys},
+		{method: post, path: organization + "/ssh-keys", handle: s.createSSHKey},
+		{method: get, path: api + "ssh-keys/{id}", handle: s.readSSHKey},
+		{method: patch, path: api + "ssh-keys/{id}", handle: s.updateSSHKey},
+		{method: del, path: api + "ssh-keys/{id}", handle: s.deleteSSHKey},
+		{method: patch, path: workspace + "/relationships/ssh-key", handle: s.assignSSHKey},
+		{method: get, path: workspace + "/resources", handle: s.listWorkspaceResources},
+		{method: get, path: workspace + "/run-triggers", handle: s.listRunTriggers},
+		{method: post, path: workspace + "/run-triggers", handle: s.createRunTrigger},
+		{method: get, path: api + "run-triggers/{id}", handle: s.readRunTrigger},
+		{method: del, path: api + "run-triggers/{id}", handle: s.deleteRunTrigger},
 		{method: get, path: workspace + retention, handle: s.readRetention},
 		{method: post, path: workspace + retention, handle: s.setRetention},
 		{method: del, path: workspace + retention, handle: s.clearRetention},
@@ -168,6 +184,14 @@ func (s *server) routes() []route {
 		{method: post, path: api + "runs", handle: s.createRun},
 		{method: get, path: api + "runs/{id}", handle: s.readRun},
 		{method: get, path: api + "runs/{id}/run-events", handle: s.listRunEvents},
+		{method: get, path: api + "run-events/{id}", handle: s.readRunEvent},
+		{method: get, path: api + "runs/{id}/comments", handle: s.listComments},
+		{method: post, path: api + "runs/{id}/comments", handle: s.createComment},
+		{method: get, path: api + "comments/{id}", handle: s.readComment},
+		{method: post, path: api + "plan-exports", handle: s.createPlanExport},
+		{method: get, path: api + "plan-exports/{id}", handle: s.readPlanExport},
+		{method: del, path: api + "plan-exports/{id}", handle: s.deletePlanExport},
+		{method: get, path: api + "plan-exports/{id}/download", handle: s.downloadPlanExport},
 		{method: get, path: api + "runs/{id}/review", handle: s.readReview},
 		{method: get, path: api + "runs/{id}/stages", handle: s.listStages},
 		{method: get, path: api + "runs/{id}/attempts", handle: s.listAttempts},
@@ -194,4 +218,5 @@ func (s *server) routes() []route {
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
 	}
+	return slices.Concat(routes, s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
 }

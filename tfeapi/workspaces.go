@@ -16,42 +16,11 @@ func (s *server) workspaceAnswer(r *request, w workspaces.Workspace, err error) 
 	if err != nil {
 		return answer{}, err
 	}
-	included, err := s.workspaceIncludes(r, w)
+	items, included, err := s.workspaceViews(r, []workspaces.Workspace{w})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(s.newWorkspaceView(r.actor, w), included...), nil
-}
-
-// workspaceIncludes gives what the request asks to have in full beside a workspace.
-func (s *server) workspaceIncludes(r *request, w workspaces.Workspace) (included []view, err error) {
-	asked := r.includes()
-	if asked["organization"] {
-		o, err := s.Accounts.Organization(r.ctx, r.actor, w.OrganizationName)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, newOrganizationView(r.actor, o))
-	}
-	if asked["project"] {
-		p, err := s.Workspaces.Project(r.ctx, r.actor, w.Project)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, newProjectView(r.actor, p))
-	}
-	if asked["current-run"] && w.CurrentRun != "" {
-		detail, err := s.Runs.Get(r.ctx, r.actor, w.CurrentRun)
-		if err != nil {
-			return nil, err
-		}
-		run, err := s.runDocument(r, detail)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, run)
-	}
-	return included, nil
+	return ok(items[0], included...), nil
 }
 
 func (s *server) listWorkspaces(r *request) (answer, error) {
@@ -68,14 +37,9 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	items, included := make([]*workspaceView, 0, len(list)), []view{}
-	for _, w := range list {
-		items = append(items, s.newWorkspaceView(r.actor, w))
-		more, err := s.workspaceIncludes(r, w)
-		if err != nil {
-			return answer{}, err
-		}
-		included = append(included, more...)
+	items, included, err := s.workspaceViews(r, list)
+	if err != nil {
+		return answer{}, err
 	}
 	return page(items, p, total, included...), nil
 }

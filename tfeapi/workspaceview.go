@@ -141,7 +141,7 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *wo
 		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,
 		related: relations{
 			"organization": ref{"organizations", w.OrganizationName}, "project": ref{"projects", string(w.Project)},
-			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": optional("agent-pools", w.AgentPool), "ssh-key": nil,
+			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": optional("agent-pools", w.AgentPool), "ssh-key": optional("ssh-keys", w.SSHKey),
 			"current-configuration-version": optional("configuration-versions", w.Shown.CurrentConfiguration),
 			"current-state-version":         optional("state-versions", w.Shown.CurrentState), "vars": refs("vars", w.Shown.Variables),
 			"data-retention-policy": retentionRef(w.Shown.RetentionID, w.Shown.RetentionDays),

@@ -80,7 +80,7 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 			return err
 		}
 		args := n.args(id, org.ID, where, inherits)
-		args["name"], args["project_id"] = n.Name, project.ID
+		args["name"], args["project_id"], args["automated_by"] = n.Name, project.ID, n.automatedBy(actor)
 		if _, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceInsert"), args); err != nil {
 			return refusedRow(err)
 		}
@@ -139,7 +139,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 			return err
 		}
 		args := c.args(id, before.Organization, where, inherits)
-		args["name"], args["project_id"] = c.Name, c.Project
+		args["name"], args["project_id"], args["automated_by"] = c.Name, c.Project, c.automatedBy(actor)
 		n, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceUpdate"), args)
 		if err != nil {
 			return refusedRow(err)
@@ -222,6 +222,15 @@ func (s Settings) args(id ids.Workspace, org ids.Organization, where accounts.Pl
 		"file_triggers_enabled": s.FileTriggersEnabled, "trigger_prefixes": prefixes, "trigger_patterns": patterns,
 		"source_name": s.SourceName, "source_url": s.SourceURL,
 	}
+}
+
+// automatedBy is whose rights runs have that are started by the clock: those of whoever
+// set what starts them. Empty when these settings start none.
+func (s Settings) automatedBy(actor authz.Actor) ids.User {
+	if s.AutoDestroyAt == nil && (s.AssessmentsEnabled == nil || !*s.AssessmentsEnabled) {
+		return ""
+	}
+	return actor.User
 }
 
 // triggers gives the two lists: entries of one clear the other.

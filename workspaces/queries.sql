@@ -78,14 +78,14 @@ update workspaces w
 insert into workspaces (id, organization_id, project_id, name, description, execution_mode, agent_pool_id, execution_mode_inherited, terraform_version, working_directory,
                         auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, runner_selector,
                         auto_apply_run_trigger, queue_all_runs, assessments_enabled, auto_destroy_at, file_triggers_enabled, trigger_prefixes, trigger_patterns,
-                        source_name, source_url)
+                        source_name, source_url, auto_destroy_due, automated_by)
 values (@id, @organization_id, @project_id, @name, coalesce(@description::text, ''), @execution_mode, @agent_pool_id, @execution_mode_inherited,
         coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
         coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, true),
         coalesce(@client_encrypted::boolean, false), coalesce(@runner_selector::text[], '{}'),
         coalesce(@auto_apply_run_trigger::boolean, false), coalesce(@queue_all_runs::boolean, false), coalesce(@assessments_enabled::boolean, false), @auto_destroy_at,
         coalesce(@file_triggers_enabled::boolean, false), coalesce(@trigger_prefixes::text[], '{}'), coalesce(@trigger_patterns::text[], '{}'),
-        coalesce(@source_name::text, ''), coalesce(@source_url::text, ''));
+        coalesce(@source_name::text, ''), coalesce(@source_url::text, ''), coalesce(@auto_destroy_at > clock_timestamp(), false), nullif(@automated_by::text, ''));
 
 -- name: WorkspaceUpdate
 -- Only what is given changes. The workspace must be alive.
@@ -107,6 +107,8 @@ update workspaces
        queue_all_runs = coalesce(@queue_all_runs::boolean, queue_all_runs),
        assessments_enabled = coalesce(@assessments_enabled::boolean, assessments_enabled),
        auto_destroy_at = case when @clear_auto_destroy::boolean then null else coalesce(@auto_destroy_at, auto_destroy_at) end,
+       auto_destroy_due = case when @clear_auto_destroy::boolean then false else coalesce(@auto_destroy_at > clock_timestamp(), auto_destroy_due) end,
+       automated_by = coalesce(nullif(@automated_by::text, ''), automated_by),
        file_triggers_enabled = coalesce(@file_triggers_enabled::boolean, file_triggers_enabled),
        trigger_prefixes = coalesce(@trigger_prefixes::text[], trigger_prefixes),
        trigger_patterns = coalesce(@trigger_patterns::text[], trigger_patterns),
@@ -139,12 +141,12 @@ w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as pr
        array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
        f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at,
        w.execution_mode_inherited, w.auto_apply_run_trigger, w.queue_all_runs, w.assessments_enabled, w.auto_destroy_at, w.file_triggers_enabled,
-       w.trigger_prefixes, w.trigger_patterns, w.source_name, w.source_url,
+       w.trigger_prefixes, w.trigger_patterns, w.source_name, w.source_url, coalesce(w.ssh_key_id, '') as ssh_key_id,
        {CurrentRun} as current_run, o.force_delete_allowed
 
 -- fragment: ShownColumns
 -- What is shown of it besides, which costs more to find out.
-coalesce((select c.id from configuration_versions c where c.workspace_id = w.id and c.status = 'uploaded' and not c.speculative and not c.provisional
+coalesce((select c.id from configuration_versions c where c.workspace_id = w.id and c.status = 'uploaded' and not c.speculative and not c.provisional and c.backing_hidden_at is null
                   order by c.created_at desc, c.id limit 1), '') as current_configuration,
        coalesce(v.id, '') as current_state, coalesce(v.resource_count, 0) as resource_count,
        (select count(*) from runs r where r.workspace_id = w.id) as runs_count,
@@ -491,3 +493,33 @@ delete from variable_set_projects where set_id = @id and (project_id = any(@ids:
 
 -- name: VariablesPurge
 delete from variables where organization_id = @organization_id and workspace_id = @workspace_id;
+
+-- name: SSHKeyInsert
+insert into ssh_keys (id, organization_id, name, value_sealed) values (@id, @organization_id, @name, @value_sealed)
+returning id, organization_id as organization, name, created_at;
+
+-- name: SSHKeyByID
+select id, organization_id as organization, name, created_at from ssh_keys where id = @id;
+
+-- name: SSHKeySealed
+select value_sealed from ssh_keys where id = @id;
+
+-- name: SSHKeyUpdate
+update ssh_keys set name = coalesce(@name::text, name), value_sealed = coalesce(@value_sealed::bytea, value_sealed) where id = @id
+returning id, organization_id as organization, name, created_at;
+
+-- name: SSHKeyRelease
+update workspaces set ssh_key_id = null where ssh_key_id = @id;
+
+-- name: SSHKeyDelete
+delete from ssh_keys where id = @id;
+
+-- name: SSHKeys
+select id, organization_id as organization, name, created_at from ssh_keys
+ where organization_id = @organization_id order by name collate "C", id limit @limit offset @offset;
+
+-- name: SSHKeysCount
+select count(*) from ssh_keys where organization_id = @organization_id;
+
+-- name: SSHKeyAssign
+update workspaces set ssh_key_id = nullif(@ssh_key_id::text, ''), updated_at = clock_timestamp() where id = @id and deleted_at is null;

@@ -53,8 +53,9 @@ type Workspace struct {
 	TriggerPatterns            []string
 	SourceName                 string // of the program that made it, for showing
 	SourceURL                  string
-	ForceDeleteAllowed         bool     // by its organization, to others than owners
-	TagNames                   []string // in order
+	SSHKey                     ids.SSHKey // with which its runs fetch modules; empty: none
+	ForceDeleteAllowed         bool       // by its organization, to others than owners
+	TagNames                   []string   // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Fence                      fence.Status
@@ -122,7 +123,8 @@ type row struct {
 	TriggerPrefixes            []string
 	TriggerPatterns            []string
 	SourceName                 string
-	SourceURL                  string `db:"source_url"`
+	SourceURL                  string     `db:"source_url"`
+	SSHKeyID                   ids.SSHKey `db:"ssh_key_id"`
 	CurrentRun                 ids.Run
 	ForceDeleteAllowed         bool
 }
@@ -156,7 +158,7 @@ func (r row) workspace() Workspace {
 		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		InheritsMode: r.ExecutionModeInherited, AutoApplyRunTrigger: r.AutoApplyRunTrigger, QueueAllRuns: r.QueueAllRuns, AssessmentsEnabled: r.AssessmentsEnabled,
 		AutoDestroyAt: r.AutoDestroyAt, FileTriggersEnabled: r.FileTriggersEnabled, TriggerPrefixes: r.TriggerPrefixes, TriggerPatterns: r.TriggerPatterns,
-		SourceName: r.SourceName, SourceURL: r.SourceURL, CurrentRun: r.CurrentRun, ForceDeleteAllowed: r.ForceDeleteAllowed,
+		SourceName: r.SourceName, SourceURL: r.SourceURL, SSHKey: r.SSHKeyID, CurrentRun: r.CurrentRun, ForceDeleteAllowed: r.ForceDeleteAllowed,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
@@ -200,12 +202,11 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
 	var w Workspace
 	err := postgres.InOneStatement(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
-		w, err = LoadShown(ctx, tx, id)
-		return err
+		if w, err = LoadShown(ctx, tx, id); err != nil {
+			return err
+		}
+		return authz.Allow(actor, authz.WorkspaceRead, Object(w))
 	})
-	if err == nil {
-		err = authz.Allow(actor, authz.WorkspaceRead, Object(w))
-	}
 	if err != nil {
 		return Workspace{}, err
 	}

@@ -1,0 +1,52 @@
+-- +goose Up
+-- What people say about runs, plans made ready for download, what workspaces start by the clock, and old versions without their bytes.
+
+create table comments (
+    id              text primary key,
+    organization_id text not null,
+    workspace_id    text not null,
+    run_id          text not null,
+    body_sealed     bytea not null,
+    created_by      text references users,
+    created_at      timestamptz not null default clock_timestamp(),
+    foreign key (organization_id, run_id) references runs (organization_id, id)
+);
+create index comments_run on comments (run_id, created_at);
+
+-- Made from the plan whenever it is downloaded.
+create table plan_exports (
+    id              text primary key,
+    organization_id text not null,
+    workspace_id    text not null,
+    run_id          text not null,
+    data_type       text not null,
+    created_at      timestamptz not null default clock_timestamp(),
+    expires_at      timestamptz not null,
+    foreign key (organization_id, run_id) references runs (organization_id, id)
+);
+
+-- An apply that ended well and is to start runs of other workspaces; the sweep takes it from here.
+create table triggered_runs (
+    source_run_id   text not null,
+    trigger_id      text not null references run_triggers on delete cascade,
+    organization_id text not null,
+    created_at      timestamptz not null default clock_timestamp(),
+    primary key (source_run_id, trigger_id)
+);
+create index triggered_runs_due on triggered_runs (created_at);
+
+alter table workspaces
+    add column auto_destroy_due boolean not null default false, -- it lies ahead; an instant that had passed when it was set starts nothing
+    add column assessed_at timestamptz,
+    add column automated_by text references users; -- whose right to queue runs those two use
+create index workspaces_assessments on workspaces (assessed_at) where assessments_enabled and deleted_at is null;
+
+-- Bytes of old versions: hidden until somebody restores them, and then gone.
+alter table state_versions
+    add column backing_hidden_at timestamptz,
+    add column backing_deleted_at timestamptz;
+alter table configuration_versions
+    add column backing_hidden_at timestamptz,
+    add column backing_deleted_at timestamptz;
+create index configuration_versions_retained on configuration_versions (organization_id, created_at) where backing_deleted_at is null and object_id is not null;
+create index state_versions_retained on state_versions (organization_id, created_at) where backing_deleted_at is null and status = 'finalized';
