@@ -62,7 +62,7 @@ create table reserved_tag_keys (
     disable_overrides boolean not null default false, -- a workspace cannot have the key with a value of its own when its project has it
     created_at        timestamptz not null default clock_timestamp(),
     updated_at        timestamptz not null default clock_timestamp(),
-    unique (organization_id, key)
+    constraint reserved_tag_keys_key unique (organization_id, key)
 );
 
 -- How long the bytes of old versions are kept: by an organization, or by one workspace of its own.

@@ -78,6 +78,7 @@ create table run_triggers (
     source_id       text not null,
     created_by      text references users, -- whose right to queue runs it uses
     created_at      timestamptz not null default clock_timestamp(),
+    unique (organization_id, id),
     foreign key (organization_id, workspace_id) references workspaces (organization_id, id),
     foreign key (organization_id, source_id) references workspaces (organization_id, id),
     constraint run_triggers_once unique (workspace_id, source_id),

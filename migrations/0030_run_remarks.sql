@@ -28,10 +28,12 @@ create table plan_exports (
 -- An apply that ended well and is to start runs of other workspaces; the sweep takes it from here.
 create table triggered_runs (
     source_run_id   text not null,
-    trigger_id      text not null references run_triggers on delete cascade,
+    trigger_id      text not null,
     organization_id text not null,
     created_at      timestamptz not null default clock_timestamp(),
-    primary key (source_run_id, trigger_id)
+    primary key (source_run_id, trigger_id),
+    foreign key (organization_id, source_run_id) references runs (organization_id, id),
+    foreign key (organization_id, trigger_id) references run_triggers (organization_id, id) on delete cascade
 );
 create index triggered_runs_due on triggered_runs (created_at);
 

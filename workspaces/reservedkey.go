@@ -71,7 +71,7 @@ func (s *Service) ReserveKey(ctx context.Context, actor authz.Actor, organizatio
 }
 
 func reservedKeyTaken(err error) error {
-	if violates(err, "reserved_tag_keys_organization_id_key_key") {
+	if violates(err, "reserved_tag_keys_key") {
 		return accounts.Taken("key", "Key")
 	}
 	return err
