@@ -52,3 +52,23 @@ alter table configuration_versions
     add column backing_deleted_at timestamptz;
 create index configuration_versions_retained on configuration_versions (organization_id, created_at) where backing_deleted_at is null and object_id is not null;
 create index state_versions_retained on state_versions (organization_id, created_at) where backing_deleted_at is null and status = 'finalized';
+
+-- A finalized or discarded version is never changed or removed; the JSON form that a client
+-- sends beside it may still arrive, and its bytes may be hidden and given up with what was
+-- read out of them.
+-- +goose StatementBegin
+create or replace function state_version_is_final() returns trigger language plpgsql as $$
+declare
+    movable constant text[] := '{json_object_id,json_claimed_at,backing_hidden_at,backing_deleted_at,resources_sealed}';
+begin
+    if tg_op = 'DELETE' then
+        raise exception 'a state version is not removed' using errcode = '23514', constraint = 'state_version_is_final';
+    end if;
+    if old.status <> 'pending' and (to_jsonb(new) - movable <> to_jsonb(old) - movable
+        or (new.resources_sealed is distinct from old.resources_sealed and (new.resources_sealed is not null or new.backing_deleted_at is null))
+        or (old.backing_deleted_at is not null and new.backing_deleted_at is distinct from old.backing_deleted_at)) then
+        raise exception 'a finalized or discarded state version does not change' using errcode = '23514', constraint = 'state_version_is_final';
+    end if;
+    return new;
+end $$;
+-- +goose StatementEnd

@@ -19,32 +19,37 @@ type bindingView struct {
 
 func (*bindingView) relations() relations { return nil }
 
-// effectiveBindingView is a pair as its owner has it in the end, with a link to the project
-// that it comes from.
+// effectiveBindingView is a pair as its owner has it in the end.
 type effectiveBindingView struct {
-	ID            string `jsonapi:"primary,effective-tag-bindings"`
-	Key           string `jsonapi:"attr,key"`
-	Value         string `jsonapi:"attr,value"`
-	inheritedFrom ids.Project
+	ID    string `jsonapi:"primary,effective-tag-bindings"`
+	Key   string `jsonapi:"attr,key"`
+	Value string `jsonapi:"attr,value"`
 }
 
 func (*effectiveBindingView) relations() relations { return nil }
 
-// JSONAPILinks are there only for what is inherited.
-func (v *effectiveBindingView) JSONAPILinks() *jsonapi.Links {
-	if v.inheritedFrom == "" {
-		return nil
-	}
-	return &jsonapi.Links{"inherited-from": "/api/v2/projects/" + string(v.inheritedFrom)}
+// inheritedBindingView is the same with a link to the project that the pair comes from.
+type inheritedBindingView struct {
+	ID    string `jsonapi:"primary,effective-tag-bindings"`
+	Key   string `jsonapi:"attr,key"`
+	Value string `jsonapi:"attr,value"`
+	from  ids.Project
+}
+
+func (*inheritedBindingView) relations() relations { return nil }
+
+// JSONAPILinks are the links of the resource.
+func (v *inheritedBindingView) JSONAPILinks() *jsonapi.Links {
+	return &jsonapi.Links{"inherited-from": "/api/v2/projects/" + string(v.from)}
 }
 
 // newEffectiveBindingView draws b. What is inherited is another thing in each of its owners.
-func newEffectiveBindingView(b workspaces.EffectiveBinding) *effectiveBindingView {
-	v := &effectiveBindingView{ID: string(b.ID), Key: b.Key, Value: b.Value, inheritedFrom: b.InheritedFrom}
-	if b.InheritedFrom != "" {
-		v.ID += "-" + b.Owner
+func newEffectiveBindingView(b workspaces.EffectiveBinding) (drawn view, id string) {
+	if b.InheritedFrom == "" {
+		return &effectiveBindingView{ID: string(b.ID), Key: b.Key, Value: b.Value}, string(b.ID)
 	}
-	return v
+	id = string(b.ID) + "-" + b.Owner
+	return &inheritedBindingView{ID: id, Key: b.Key, Value: b.Value, from: b.InheritedFrom}, id
 }
 
 func bindingViews(list []workspaces.TagBinding) []*bindingView {
@@ -92,10 +97,11 @@ func (s *server) listEffectiveBindings(r *request) (answer, error) {
 	return all(effectiveBindingViews(list)), nil
 }
 
-func effectiveBindingViews(list []workspaces.EffectiveBinding) []*effectiveBindingView {
-	items := make([]*effectiveBindingView, 0, len(list))
+func effectiveBindingViews(list []workspaces.EffectiveBinding) []view {
+	items := make([]view, 0, len(list))
 	for _, b := range list {
-		items = append(items, newEffectiveBindingView(b))
+		drawn, _ := newEffectiveBindingView(b)
+		items = append(items, drawn)
 	}
 	return items
 }

@@ -70,9 +70,9 @@ func (s *server) projectViews(r *request, list []workspaces.Project) (items []*p
 		item.related["effective-tag-bindings"] = []ref{}
 	}
 	for _, b := range bindings {
-		drawn := newEffectiveBindingView(b)
+		drawn, id := newEffectiveBindingView(b)
 		related := byID[b.Owner].related
-		related["effective-tag-bindings"] = append(related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", drawn.ID})
+		related["effective-tag-bindings"] = append(related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", id})
 		included = append(included, drawn)
 	}
 	return items, included, nil

@@ -238,7 +238,7 @@ func runInput(r *request) (n runs.NewRun, err error) {
 	a := in.Attributes
 	n = runs.NewRun{
 		Operation: runs.Operation(a.Operation.Or("")), Teardown: a.Teardown.Or(false),
-		Message: a.Message.Or(""), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
+		Message: messageOr(a.Message), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
 		Refresh: a.Refresh.Pointer(), RefreshOnly: a.RefreshOnly.Or(false), AutoApply: a.AutoApply.Pointer(), AllowEmptyApply: a.AllowEmptyApply.Or(false),
 		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value, GenerateConfig: a.GenerateConfig.Or(false), TerraformVersion: a.Version.Or(""),
 	}
@@ -252,6 +252,14 @@ func runInput(r *request) (n runs.NewRun, err error) {
 		n.Configuration, err = ids.Parse[ids.ConfigurationVersion](configuration)
 	}
 	return n, err
+}
+
+// messageOr gives a run that says nothing of itself a message for people.
+func messageOr(said Opt[string]) string {
+	if message := said.Or(""); message != "" {
+		return message
+	}
+	return "Queued manually over the API"
 }
 
 // integrationHeader is on all requests of tofu's cloud integration, with the value

@@ -161,9 +161,9 @@ func (s *server) includeBindings(r *request, list []workspaces.Workspace, byID m
 	}
 	found, err := s.Workspaces.EffectiveBindings(r.ctx, list)
 	for _, b := range found {
-		drawn := newEffectiveBindingView(b)
+		drawn, id := newEffectiveBindingView(b)
 		item := byID[b.Owner]
-		item.related["effective-tag-bindings"] = append(item.related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", drawn.ID})
+		item.related["effective-tag-bindings"] = append(item.related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", id})
 		included = append(included, drawn)
 	}
 	return included, err

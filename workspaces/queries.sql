@@ -146,7 +146,7 @@ w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as pr
 
 -- fragment: ShownColumns
 -- What is shown of it besides, which costs more to find out.
-coalesce((select c.id from configuration_versions c where c.workspace_id = w.id and c.status = 'uploaded' and not c.speculative and not c.provisional and c.backing_hidden_at is null
+coalesce((select c.id from configuration_versions c where c.workspace_id = w.id and c.status in ('pending', 'uploaded') and not c.speculative and not c.provisional and c.backing_hidden_at is null
                   order by c.created_at desc, c.id limit 1), '') as current_configuration,
        coalesce(v.id, '') as current_state, coalesce(v.resource_count, 0) as resource_count,
        (select count(*) from runs r where r.workspace_id = w.id) as runs_count,

@@ -66,7 +66,7 @@ type Workspace struct {
 // Shown is what is shown of a workspace besides. Load, which others decide by, does not
 // fill it in.
 type Shown struct {
-	CurrentConfiguration ids.ConfigurationVersion // the newest that a run would take; empty: none
+	CurrentConfiguration ids.ConfigurationVersion // the newest that runs are for, uploaded or not; empty: none
 	CurrentState         ids.StateVersion
 	ResourceCount        int // in the current state
 	RunsCount            int
