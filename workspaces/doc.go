@@ -1,19 +1,25 @@
 // Package workspaces keeps what an organization contains: projects, workspaces, their
 // variables and what they are found by.
 //
-// Owns: tables projects, workspaces, variables, tags, workspace_tags, tag_bindings.
+// Owns: tables projects, workspaces, variables, variable_sets with those they apply to and
+// their variables, tags, workspace_tags, tag_bindings, project_tag_bindings,
+// reserved_tag_keys, ssh_keys, data_retention_policies.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
 // runs happen here; local: only the state is kept), variable (category terraform or
 // env; sensitive ones are never shown again), tombstone (a deleted workspace: its
 // row stays and its name is free, ST-23), tag (a word of the organization that
-// workspaces have), binding (a pair of key and value on one workspace), reserved (an environment variable that
+// workspaces have), binding (a pair of key and value on a workspace or project), variable set
+// (variables for many workspaces; with priority they go before what is said more
+// specifically), inherited (execution mode and pool as the project, and it as the
+// organization, has them), reserved (an environment variable that
 // would let a workspace steer the runner instead of its configuration).
 // Invariants: among the living, a name is taken once per organization, compared
 // exactly (index workspaces_name); a workspace has its fence from its first instant
 // (TestCreate…); the value of a variable is sealed in the database, bound to its
 // variable (TestVariableValuesAreSealed); nothing reserved can be set
-// (TestReserved…); a tag is written once per organization (constraint tags_name).
+// (TestReserved…); a workspace that inherits is where its project says, in the transaction
+// that says it (TestTheExecutionModeIsInherited); a tag is written once per organization (constraint tags_name).
 // Refuses: locking, unlocking and deciding whether a workspace may be deleted now,
 // which are package runs; checking that a version of tofu exists, which happens
 // when a run is made.

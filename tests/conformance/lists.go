@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -131,6 +132,51 @@ func (l lists) jobs(both bool, wanted func(Planned) bool) (list []job) {
 		return cmp.Compare(slow(b.Test), slow(a.Test))
 	})
 	return list
+}
+
+// learn corrects the planned numbers by what was seen: a test that passed has run the
+// subtests it has, and one that skips itself does not run in that mode. What failed stays.
+func learn(planned []Planned, results []result) []Planned {
+	corrected := slices.Clone(planned)
+	for i := range corrected {
+		for _, r := range results {
+			if r.Test != corrected[i].Test {
+				continue
+			}
+			n := &r.Passes
+			switch {
+			case r.Skipped:
+				n = nil
+			case !r.Passed:
+				continue
+			}
+			if r.Mode == Cloud {
+				corrected[i].Cloud = n
+			} else {
+				corrected[i].Enterprise = n
+			}
+		}
+	}
+	return corrected
+}
+
+// writePlanned writes one test a line.
+func writePlanned(w io.Writer, planned []Planned) error {
+	for i, p := range planned {
+		line, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		before := ",\n"
+		if i == 0 {
+			before = "[\n"
+		}
+		if _, err := io.WriteString(w, before+string(line)); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, "\n]\n")
+	return err
 }
 
 func slow(test string) int {

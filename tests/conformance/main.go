@@ -20,7 +20,8 @@ import (
 
 type options struct {
 	holdfast, mirror, module, out string
-	both, list                    bool
+	both                          bool
+	planned                       string
 	tier, only                    string
 	parallel                      int
 	limit                         time.Duration
@@ -33,7 +34,7 @@ func main() {
 	flag.StringVar(&o.module, "suite", "tests/conformance/suite", "folder of the module that names go-tfe's version")
 	flag.StringVar(&o.out, "out", "conformance", "folder of the results: results.json, and the output of each test that failed")
 	flag.BoolVar(&o.both, "all", false, "run each test in both modes")
-	flag.BoolVar(&o.list, "plan", false, "write planned.json anew from the sources of go-tfe, and run nothing")
+	flag.StringVar(&o.planned, "plan", "", "write the planned list anew to this file, by what was seen")
 	flag.StringVar(&o.tier, "tier", "", "only the tests of one tier, such as T1")
 	flag.StringVar(&o.only, "only", "", "only the tests that match this expression")
 	flag.IntVar(&o.parallel, "parallel", 2, "tests at a time")
@@ -91,6 +92,15 @@ func report(l lists, o options, results []result) error {
 	}
 	if err := errors.Join(writeJSON(file, list), file.Close()); err != nil {
 		return err
+	}
+	if o.planned != "" {
+		file, err := os.Create(o.planned)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(writePlanned(file, learn(l.planned, results)), file.Close()); err != nil {
+			return err
+		}
 	}
 	for _, r := range results {
 		path := filepath.Join(o.out, r.Test+"."+string(r.Mode)+".txt")

@@ -61,7 +61,8 @@ func (s suite) folder(dir string) error {
 type result struct {
 	job
 	Passed  bool
-	Passes  int // subtests that passed
+	Skipped bool // by itself
+	Passes  int  // subtests that passed
 	Failed  []string
 	Seconds float64
 	Output  string
@@ -116,7 +117,7 @@ func judge(j job, output string, exitedWell bool) result {
 		case name == j.Test:
 			r.Passed = said == "PASS" && exitedWell
 			if said == "SKIP" {
-				r.Reason = "skipped itself"
+				r.Skipped, r.Reason = true, "skipped itself"
 			}
 		}
 	}
