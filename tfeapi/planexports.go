@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -150,10 +151,10 @@ func sentinelMocks(planJSON []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := archive.Close(); err != nil {
+	if err := errors.Join(archive.Close(), packed.Close()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), packed.Close()
+	return out.Bytes(), nil
 }
 
 // byAddress turns the list of changes into the map that policies read.
