@@ -8,10 +8,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
-.PHONY: help demo dev build test browser chaos check bench go postgres bubblewrap tofu chromium
+.PHONY: help demo dev build test browser chaos conformance conformance-all check bench go postgres bubblewrap tofu chromium
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: build postgres bubblewrap ## a real tofu plans, applies and destroys through Holdfast, then its secret is searched for in all stored bytes
 	bin/holdfast dev -- examples/demo/run.sh
@@ -35,6 +35,12 @@ SEED ?= $(shell date +%s)
 
 chaos: build postgres ## servers, runners, database, store and network break under traffic, then the history is checked (six minutes): make chaos SEED=7; an hour: LONG=1; one test: ONLY=TestChaos
 	cd tests/chaos && CHAOS_SEED="$(SEED)" CHAOS_LONG="$(LONG)" go test -buildvcs=false -count=1 -v -parallel 3 -timeout $(if $(LONG),2h,15m) -run '$(ONLY)' .
+
+conformance: build postgres bubblewrap ## go-tfe's own tests against a development stack, each in one mode (fifteen minutes): make conformance TIER=T1; some of them: ONLY=TestRuns
+	@TIER="$(TIER)" ONLY="$(ONLY)" scripts/conformance.sh
+
+conformance-all: build postgres bubblewrap ## the same, each test in both modes of the suite
+	@ALL=1 TIER="$(TIER)" ONLY="$(ONLY)" scripts/conformance.sh
 
 check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@scripts/check.sh

@@ -18,14 +18,59 @@ import (
 // Organization owns projects and workspaces and has a key of its own. On the wire
 // it goes by its name.
 type Organization struct {
-	ID        ids.Organization
-	Name      string
-	Email     string
-	CreatedAt time.Time
+	ID                   ids.Organization
+	Name                 string
+	Email                string
+	CreatedAt            time.Time
+	DefaultProject       ids.Project // where workspaces go when nothing else is said
+	DefaultExecutionMode ExecutionMode
+	DefaultAgentPool     ids.RunnerGroup // of mode Agent, else empty
+	SessionTimeout       *int            // minutes without use after which members are signed out of the pages, where that is sooner than for everybody
+	SessionRemember      *int            // the same after they have signed in, used or not
+	ForceDeleteAllowed   bool            // members who may delete a workspace may do so with what it manages
+	RetentionID          ids.RetentionPolicy
+	RetentionDays        *int // nil: nothing is deleted
+}
+
+// Placement is where runs of its workspaces are executed when nothing else is said.
+func (o Organization) Placement() Placement {
+	return Placement{Mode: o.DefaultExecutionMode, Pool: o.DefaultAgentPool}
 }
 
 // NewOrganization is what an organization is made from. Email may be empty.
-type NewOrganization struct{ Name, Email string }
+type NewOrganization struct {
+	Name, Email string
+	OrganizationSettings
+}
+
+// OrganizationSettings are what can be said about an organization; what is nil stays, or
+// is as by default.
+type OrganizationSettings struct {
+	DefaultExecutionMode *ExecutionMode
+	DefaultAgentPool     *ids.RunnerGroup // empty is none
+	SessionTimeout       *int             // 0 is none
+	SessionRemember      *int             // 0 is none
+	ForceDeleteAllowed   *bool
+}
+
+const longestSession = 14 * 24 * 60 // minutes
+
+func (c OrganizationSettings) check() error {
+	for field, minutes := range map[string]*int{"session-timeout": c.SessionTimeout, "session-remember": c.SessionRemember} {
+		if minutes != nil && (*minutes < 0 || *minutes > longestSession) {
+			return Invalid(field, "The time of a session must be 1 to %d minutes, or null", longestSession)
+		}
+	}
+	return nil
+}
+
+// args are the settings for a statement, with the placement that they come to.
+func (c OrganizationSettings) args(id ids.Organization, name, email *string, p Placement) postgres.Args {
+	return postgres.Args{
+		"id": id, "name": name, "email": email, "default_execution_mode": string(p.Mode), "default_agent_pool_id": p.PoolOrNull(),
+		"session_timeout": c.SessionTimeout, "session_remember": c.SessionRemember, "force_delete_allowed": c.ForceDeleteAllowed,
+	}
+}
 
 var organizationName = regexp.MustCompile(`^[A-Za-z0-9_-]{3,40}$`)
 
@@ -50,9 +95,17 @@ func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor 
 	if err := checkEmail(n.Email); err != nil {
 		return Organization{}, err
 	}
-	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationInsert"), postgres.Args{
-		"id": ids.New[ids.Organization](), "name": n.Name, "email": n.Email,
-	})
+	if err := n.check(); err != nil {
+		return Organization{}, err
+	}
+	placement, err := Placement{Mode: Remote}.Changed("default-", "Default agent pool", n.DefaultExecutionMode, n.DefaultAgentPool)
+	if err != nil {
+		return Organization{}, err
+	}
+	if placement.Pool != "" {
+		return Organization{}, NoSuchPool() // it cannot be there before its organization
+	}
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationInsert"), n.args(ids.New[ids.Organization](), &n.Name, &n.Email, placement))
 	if violates(err, "organizations_name") {
 		return Organization{}, Taken("name", "Name")
 	}
@@ -73,42 +126,65 @@ func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor 
 }
 
 // OrganizationChanges are what an update says; what is nil stays.
-type OrganizationChanges struct{ Name, Email *string }
+type OrganizationChanges struct {
+	Name, Email *string
+	OrganizationSettings
+}
 
-// UpdateOrganization changes what is said and leaves the rest. It is refused like
-// CreateOrganization, and allowed to owners too.
-func (s *Service) UpdateOrganization(ctx context.Context, actor authz.Actor, name string, c OrganizationChanges) (Organization, error) {
-	var org Organization
-	err := postgres.InTx(ctx, s.db, "accounts.update-organization", func(tx postgres.Tx) error {
-		before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, name)
-		if err != nil {
-			return err
+// UpdateOrganization changes what is said and leaves the rest, in the caller's
+// transaction. It is refused like CreateOrganization, and allowed to owners too. What the
+// organization's workspaces inherit is changed by package workspaces, which calls this.
+func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, name string, c OrganizationChanges) (Organization, error) {
+	before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, name)
+	if err != nil {
+		return Organization{}, err
+	}
+	if c.Name != nil {
+		if err := checkOrganizationName(*c.Name); err != nil {
+			return Organization{}, err
 		}
-		if c.Name != nil {
-			if err := checkOrganizationName(*c.Name); err != nil {
-				return err
-			}
+	}
+	if c.Email != nil {
+		if err := checkEmail(*c.Email); err != nil {
+			return Organization{}, err
 		}
-		if c.Email != nil {
-			if err := checkEmail(*c.Email); err != nil {
-				return err
-			}
-		}
-		org, err = postgres.One[Organization](ctx, tx, queries.Get("OrganizationUpdate"), postgres.Args{"id": before.ID, "name": c.Name, "email": c.Email})
-		switch {
-		case postgres.NoRow(err): // deleted since it was read
-			return fault.Missing("organization", name)
-		case violates(err, "organizations_name"):
-			return Taken("name", "Name")
-		case err != nil:
-			return err
-		}
+	}
+	if err := c.check(); err != nil {
+		return Organization{}, err
+	}
+	placement, err := before.Placement().Changed("default-", "Default agent pool", c.DefaultExecutionMode, c.DefaultAgentPool)
+	if err != nil {
+		return Organization{}, err
+	}
+	if err := HoldPool(ctx, tx, before.ID, placement); err != nil {
+		return Organization{}, err
+	}
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationUpdate"), c.args(before.ID, c.Name, c.Email, placement))
+	switch {
+	case postgres.NoRow(err): // deleted since it was read
+		return Organization{}, fault.Missing("organization", name)
+	case violates(err, "organizations_name"):
+		return Organization{}, Taken("name", "Name")
+	case err != nil:
+		return Organization{}, err
+	}
+	return org, audit.Append(ctx, tx, audit.Entry{
+		Organization: org.ID, Actor: actor, Action: "organization.updated", ObjectKind: "organization", ObjectID: string(org.ID),
+		Details: map[string]any{"name_before": before.Name, "name": org.Name, "default_execution_mode": org.DefaultExecutionMode, "force_delete_allowed": org.ForceDeleteAllowed},
+	})
+}
+
+// Record writes down that the actor, who must have the right to action, asked for something
+// about an organization that changes none of its rows.
+func (s *Service) Record(ctx context.Context, actor authz.Actor, action authz.Action, o Organization, what string, details map[string]any) error {
+	if err := authz.Allow(actor, action, authz.Object{Organization: o.ID, Noun: "organization", Name: o.Name}); err != nil {
+		return err
+	}
+	return postgres.InTx(ctx, s.db, "accounts.record", func(tx postgres.Tx) error {
 		return audit.Append(ctx, tx, audit.Entry{
-			Organization: org.ID, Actor: actor, Action: "organization.updated", ObjectKind: "organization", ObjectID: string(org.ID),
-			Details: map[string]any{"name_before": before.Name, "name": org.Name},
+			Organization: o.ID, Actor: actor, Action: what, ObjectKind: "organization", ObjectID: string(o.ID), Details: details,
 		})
 	})
-	return org, err
 }
 
 // TombstoneOrganization deletes a living organization in the caller's transaction:
@@ -176,12 +252,13 @@ func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) 
 	return org, err
 }
 
-// Organizations gives those the actor sees, by name, and how many there are in all.
-// The zero page is the whole list: clients that ask without one read no second page.
-func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Page) ([]Organization, int, error) {
+// Organizations gives those the actor sees, by name, and how many there are in all;
+// search is a part of the name or e-mail address, in any case. The zero page is the whole
+// list: clients that ask without one read no second page.
+func (s *Service) Organizations(ctx context.Context, actor authz.Actor, search string, page Page) ([]Organization, int, error) {
 	visible := organizationsOf(actor)
 	args := postgres.Args{
-		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible,
+		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible, "search": search,
 		"limit": int64(math.MaxInt64), "offset": int64(0),
 	}
 	if page != (Page{}) {
@@ -193,7 +270,7 @@ func (s *Service) Organizations(ctx context.Context, actor authz.Actor, page Pag
 		if orgs, err = postgres.All[Organization](ctx, tx, queries.Get("Organizations"), args); err != nil {
 			return err
 		}
-		total, err = postgres.Value[int](ctx, tx, queries.Get("OrganizationsCount"), postgres.Args{"all": args["all"], "visible": visible})
+		total, err = postgres.Value[int](ctx, tx, queries.Get("OrganizationsCount"), postgres.Args{"all": args["all"], "visible": visible, "search": search})
 		return err
 	})
 	return orgs, total, err

@@ -108,6 +108,13 @@ func DeletePool(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.R
 	if len(users) > 0 {
 		return fault.New(fault.Conflict, "pool_in_use", "%d workspaces have their runs on agent pool %q, such as %s. Give them another pool or execution mode first.", len(users), p.Name, users[0])
 	}
+	defaults, err := postgres.Values[string](ctx, tx, queries.Get("RunnerGroupDefaultOf"), postgres.Args{"id": id})
+	if err != nil {
+		return err
+	}
+	if len(defaults) > 0 {
+		return fault.New(fault.Conflict, "pool_in_use", "Agent pool %q is where the workspaces of %q go by default. Give it another default first.", p.Name, defaults[0])
+	}
 	return recordPool(ctx, tx, actor, p.Organization, id, "runner-group.deleted", map[string]any{"name": p.Name})
 }
 

@@ -37,7 +37,12 @@ cross join lateral (
             select a.organization_id, a.workspace_id, array_to_string(a.levels, ' ') from mine join team_workspaces a on a.team_id = mine.id) g) granted
 
 -- fragment: SessionCounts
-s.ended_at is null and s.seen_at > clock_timestamp() - interval '12 hours' and s.created_at > clock_timestamp() - interval '7 days'
+-- An organization can end the sessions of its members sooner.
+s.ended_at is null
+       and s.seen_at > clock_timestamp() - least(interval '12 hours', (select make_interval(mins => min(o.session_timeout))
+            from memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null where m.user_id = s.user_id))
+       and s.created_at > clock_timestamp() - least(interval '7 days', (select make_interval(mins => min(o.session_remember))
+            from memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null where m.user_id = s.user_id))
 
 -- fragment: TokenCounts
 t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp())
@@ -205,6 +210,22 @@ update runner_groups set deleted_at = clock_timestamp(), token_hash = null where
 -- The workspaces whose runs would wait for it for ever.
 select id from workspaces where agent_pool_id = @id and execution_mode = 'agent' and deleted_at is null order by id;
 
+-- name: RunnerGroupDefaultOf
+-- The organizations and projects whose workspaces go on it when nothing else is said.
+select o.name from organizations o where o.default_agent_pool_id = @id and o.deleted_at is null
+union all
+select p.name from projects p where p.default_agent_pool_id = @id and p.deleted_at is null
+order by 1;
+
+-- name: PoolHold
+select id from runner_groups where id = @id and organization_id = @organization_id and deleted_at is null for share;
+
+-- name: PoolLeavesOut
+-- Workspaces on a pool that may not use it.
+select w.name from workspaces w join runner_groups g on g.id = w.agent_pool_id
+ where g.id = @id and w.execution_mode = 'agent' and w.deleted_at is null and not ({PoolAllows})
+ order by w.name limit 1;
+
 -- name: RunnerGroupWorkspacesClear
 delete from runner_group_workspaces where group_id = @id and allowed = @allowed;
 
@@ -291,6 +312,10 @@ returning {UserColumns};
 -- name: MembershipsAccept
 update memberships set status = 'active' where user_id = @user_id and status = 'invited';
 
+-- name: UserUpdate
+update users set username = coalesce(@username::text, username), email = coalesce(@email::text, email) where id = @id
+returning id, username, email, site_admin, created_at;
+
 -- name: UserInsert
 insert into users (id, username, email, site_admin)
 values (@id, @username, @email, @site_admin)
@@ -319,35 +344,51 @@ insert into memberships (organization_id, user_id, role)
 values (@organization_id, @user_id, @role)
 on conflict (organization_id, user_id) do update set role = excluded.role, status = 'active';
 
+-- fragment: OrganizationColumns
+organizations.id, organizations.name, organizations.email, organizations.created_at,
+       coalesce((select p.id from projects p where p.organization_id = organizations.id and p.is_default), '') as default_project,
+       organizations.default_execution_mode, coalesce(organizations.default_agent_pool_id, '') as default_agent_pool,
+       organizations.session_timeout, organizations.session_remember, organizations.force_delete_allowed,
+       coalesce((select d.id from data_retention_policies d where d.organization_id = organizations.id and d.workspace_id is null), '') as retention_id,
+       (select d.days from data_retention_policies d where d.organization_id = organizations.id and d.workspace_id is null) as retention_days
+
 -- name: OrganizationInsert
-insert into organizations (id, name, email)
-values (@id, @name, @email)
-returning id, name, email, created_at;
+insert into organizations (id, name, email, default_execution_mode, default_agent_pool_id, session_timeout, session_remember, force_delete_allowed)
+values (@id, @name::text, @email::text, @default_execution_mode, @default_agent_pool_id, nullif(@session_timeout::integer, 0), nullif(@session_remember::integer, 0),
+        coalesce(@force_delete_allowed::boolean, true))
+returning {OrganizationColumns};
 
 -- name: OrganizationUpdate
 update organizations
-   set name = coalesce(@name::text, name), email = coalesce(@email::text, email)
+   set name = coalesce(@name::text, name), email = coalesce(@email::text, email),
+       default_execution_mode = @default_execution_mode, default_agent_pool_id = @default_agent_pool_id,
+       session_timeout = nullif(coalesce(@session_timeout::integer, session_timeout), 0),
+       session_remember = nullif(coalesce(@session_remember::integer, session_remember), 0),
+       force_delete_allowed = coalesce(@force_delete_allowed::boolean, force_delete_allowed)
  where id = @id and deleted_at is null
-returning id, name, email, created_at;
+returning {OrganizationColumns};
 
 -- name: OrganizationTombstone
 update organizations set deleted_at = clock_timestamp() where id = @id and deleted_at is null;
 
 -- name: OrganizationByName
-select id, name, email, created_at from organizations where name = @name and deleted_at is null;
+select {OrganizationColumns} from organizations where name = @name and deleted_at is null;
 
 -- name: OrganizationByID
-select id, name, email, created_at from organizations where id = @id and deleted_at is null;
+select {OrganizationColumns} from organizations where id = @id and deleted_at is null;
+
+-- fragment: SelectedOrganizations
+from organizations
+ where deleted_at is null and (@all::boolean or id = any(@visible::text[]))
+   and (position(lower(@search::text) in lower(name)) > 0 or position(lower(@search::text) in lower(email)) > 0)
 
 -- name: Organizations
-select id, name, email, created_at
-  from organizations
- where deleted_at is null and (@all::boolean or id = any(@visible::text[]))
+select {OrganizationColumns} {SelectedOrganizations}
  order by name collate "C"
  limit @limit offset @offset;
 
 -- name: OrganizationsCount
-select count(*) from organizations where deleted_at is null and (@all::boolean or id = any(@visible::text[]));
+select count(*) {SelectedOrganizations};
 
 -- fragment: SteppedUp
 coalesce((select t.step_up_at from tokens t where t.id = @token and t.user_id = u.id and {TokenCounts}),

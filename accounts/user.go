@@ -102,6 +102,40 @@ func (s *Service) Me(ctx context.Context, actor authz.Actor) (User, error) {
 	return s.User(ctx, actor, actor.User)
 }
 
+// UpdateMe changes what is said of the user behind the actor, who signs in with the new
+// name from then on. It is refused like CreateUser.
+func (s *Service) UpdateMe(ctx context.Context, actor authz.Actor, username, email *string) (User, error) {
+	if actor.Kind != authz.UserActor {
+		return User{}, fault.Missing("user", actor.Name)
+	}
+	if username != nil && !usernameRule.MatchString(*username) {
+		return User{}, Invalid("username", "Username may only contain letters, numbers and the characters . - _, at most 60 of them")
+	}
+	if email != nil {
+		if err := checkEmail(*email); err != nil {
+			return User{}, err
+		}
+	}
+	var user User
+	err := postgres.InTx(ctx, s.db, "accounts.update-me", func(tx postgres.Tx) error {
+		before, err := findUser(ctx, tx, actor.User)
+		if err != nil {
+			return err
+		}
+		user, err = postgres.One[User](ctx, tx, queries.Get("UserUpdate"), postgres.Args{"id": actor.User, "username": username, "email": email})
+		if violates(err, "users_username") {
+			return Taken("username", "Username")
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Entry{
+			Actor: actor, Action: "user.updated", ObjectKind: "user", ObjectID: string(user.ID), Details: map[string]any{"username_before": before.Username, "username": user.Username},
+		})
+	})
+	return user, err
+}
+
 // User gives a user the actor may see: itself, a member of one of its organizations,
 // or anybody for a site admin. Everybody else is NotFound.
 func (s *Service) User(ctx context.Context, actor authz.Actor, id ids.User) (User, error) {

@@ -37,12 +37,20 @@ type (
 	Membership           string // ou-…; that a user belongs to an organization
 	TeamWorkspace        string // tws-…; what a team may do in a workspace
 	TeamProject          string // tprj-…; what a team may do in a project
+	VariableSet          string // varset-…; a group of variables of an organization
+	SSHKey               string // sshkey-…; a private key that runs fetch modules with
+	RunTrigger           string // rt-…; an apply of one workspace starts a run of another
+	Comment              string // wsc-…; what somebody said about a run
+	PlanExport           string // pe-…; a plan made ready for download
+	ReservedTagKey       string // rtk-…
+	RetentionPolicy      string // drp-…
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject |
+		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -105,6 +113,20 @@ func spec[T Any]() (prefix, noun string) {
 		return "tws-", "team access"
 	case TeamProject:
 		return "tprj-", "team project access"
+	case VariableSet:
+		return "varset-", "variable set"
+	case SSHKey:
+		return "sshkey-", "SSH key"
+	case RunTrigger:
+		return "rt-", "run trigger"
+	case Comment:
+		return "wsc-", "comment"
+	case PlanExport:
+		return "pe-", "plan export"
+	case ReservedTagKey:
+		return "rtk-", "reserved tag key"
+	case RetentionPolicy:
+		return "drp-", "data retention policy"
 	}
 	return "", ""
 }

@@ -228,6 +228,9 @@ func (a *attempt) prepare() (*tofu, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.sandbox.giveSSHKey(env, variables.SSHKey); err != nil {
+		return nil, err
+	}
 	for _, name := range dropped {
 		a.log.Printf("The environment variable %s is reserved and was left out.", name)
 	}

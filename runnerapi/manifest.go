@@ -61,6 +61,10 @@ func variables(list []runs.Variable) wire.Variables {
 	v := wire.Variables{Terraform: []wire.Variable{}, Environment: []wire.Variable{}}
 	for _, one := range list {
 		w := wire.Variable{Key: one.Key, Value: one.Value, HCL: one.HCL}
+		if one.SSH {
+			v.SSHKey = one.Value
+			continue
+		}
 		if one.Env {
 			v.Environment = append(v.Environment, w)
 		} else {

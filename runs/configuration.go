@@ -32,6 +32,19 @@ type Configuration struct {
 	CreatedBy      ids.User
 	CreatedAt      time.Time
 	UploadedAt     *time.Time
+	HiddenAt       *time.Time // its bytes are out of reach since then
+	DeletedAt      *time.Time // and given up since then
+}
+
+// Shown is its status as people know it.
+func (c Configuration) Shown() string {
+	switch {
+	case c.DeletedAt != nil && c.Status != "archived":
+		return "backing_data_permanently_deleted"
+	case c.HiddenAt != nil && c.Status != "archived":
+		return "backing_data_soft_deleted"
+	}
+	return c.Status
 }
 
 func (c Configuration) object() authz.Object {
@@ -175,8 +188,8 @@ func (s *Service) DownloadConfiguration(ctx context.Context, actor authz.Actor, 
 	if err != nil {
 		return nil, err
 	}
-	if c.ObjectID == "" {
-		return nil, fault.New(fault.NotFound, "no_bytes", "Configuration version %s has not been uploaded.", id)
+	if c.ObjectID == "" || c.HiddenAt != nil {
+		return nil, fault.New(fault.NotFound, "no_bytes", "Configuration version %s has no bytes: it is %s.", id, c.Shown())
 	}
 	body, _, err := s.objects.Open(ctx, c.OrganizationID, c.ObjectID)
 	return body, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -23,23 +24,24 @@ import (
 // NewRun is what a client asks for. AutoApply nil means: as the workspace is set.
 // Configuration empty means: the workspace's newest uploaded one that is not speculative.
 type NewRun struct {
-	Workspace       ids.Workspace
-	Operation       Operation // empty: what the other attributes make it
-	Configuration   ids.ConfigurationVersion
-	Message         string
-	Source          string
-	PlanOnly        bool
-	SavePlan        bool
-	IsDestroy       bool
-	Teardown        bool // destroy, and then clean up the workspace
-	Refresh         *bool
-	RefreshOnly     bool
-	AutoApply       *bool
-	AllowEmptyApply bool
-	TargetAddrs     []string
-	ReplaceAddrs    []string
-	GenerateConfig  bool       // write configuration for what is imported without any
-	Variables       []Variable // HCL expressions, as the client writes them
+	Workspace        ids.Workspace
+	Operation        Operation // empty: what the other attributes make it
+	Configuration    ids.ConfigurationVersion
+	Message          string
+	Source           string
+	PlanOnly         bool
+	SavePlan         bool
+	IsDestroy        bool
+	Teardown         bool // destroy, and then clean up the workspace
+	Refresh          *bool
+	RefreshOnly      bool
+	AutoApply        *bool
+	AllowEmptyApply  bool
+	TargetAddrs      []string
+	ReplaceAddrs     []string
+	TerraformVersion string     // of a run that only plans; empty is the workspace's
+	GenerateConfig   bool       // write configuration for what is imported without any
+	Variables        []Variable // HCL expressions, as the client writes them
 }
 
 // Create makes a run: gates, snapshot of its inputs, queue and promotion in one
@@ -50,54 +52,78 @@ type NewRun struct {
 // TooLarge "artifact_too_large" naming the three sizes.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, n NewRun) (d Detail, created bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.create", func(tx postgres.Tx) error {
-		created = false
-		if err := mayCreate(ctx, tx, actor, n.Workspace); err != nil {
-			return err
-		}
-		status, err := fence.Lock(ctx, tx, n.Workspace)
-		if err != nil {
-			return err
-		}
-		w, err := workspaces.Load(ctx, tx, n.Workspace) // it may have been deleted while the fence was waited for
-		if err != nil {
-			return err
-		}
-		if err := status.CheckRecovery(); err != nil {
-			return err
-		}
-		if err := checkExecutable(w); err != nil {
-			return err
-		}
-		c, err := s.capture(ctx, tx, w, n.Configuration)
-		if err != nil {
-			return err
-		}
-		if err := n.settleOperation(c.Speculative); err != nil {
-			return err
-		}
-		if n.Teardown {
-			if err := authz.Allow(actor, authz.WorkspaceDelete, workspaces.Object(w)); err != nil {
-				return err
-			}
-		}
-		if n.AutoApply, err = settleAutoApply(actor, w, n); err != nil {
-			return err
-		}
-		r, err := s.replayed(ctx, tx, actor, n, c)
-		if err == nil && r.ID == "" {
-			created = true
-			r, err = s.create(ctx, tx, actor, w, c, n)
-		}
-		if err != nil {
-			return err
-		}
-		details, err := withHistory(ctx, tx, []Run{r})
-		if err == nil {
-			d = details[0]
-		}
+		d, created, err = s.createIn(ctx, tx, actor, n)
 		return err
 	})
 	return d, created, err
+}
+
+// createIn is Create in the caller's transaction.
+func (s *Service) createIn(ctx context.Context, tx postgres.Tx, actor authz.Actor, n NewRun) (d Detail, created bool, err error) {
+	if err := mayCreate(ctx, tx, actor, n.Workspace); err != nil {
+		return Detail{}, false, err
+	}
+	status, err := fence.Lock(ctx, tx, n.Workspace)
+	if err != nil {
+		return Detail{}, false, err
+	}
+	w, err := workspaces.Load(ctx, tx, n.Workspace) // it may have been deleted while the fence was waited for
+	if err != nil {
+		return Detail{}, false, err
+	}
+	if err := status.CheckRecovery(); err != nil {
+		return Detail{}, false, err
+	}
+	if err := checkExecutable(w); err != nil {
+		return Detail{}, false, err
+	}
+	c, err := s.capture(ctx, tx, w, n.Configuration)
+	if err != nil {
+		return Detail{}, false, err
+	}
+	if err := n.settleOperation(c.Speculative); err != nil {
+		return Detail{}, false, err
+	}
+	if n.Teardown {
+		if err := authz.Allow(actor, authz.WorkspaceDelete, workspaces.Object(w)); err != nil {
+			return Detail{}, false, err
+		}
+	}
+	if n.AutoApply, err = settleAutoApply(actor, w, n); err != nil {
+		return Detail{}, false, err
+	}
+	if w, err = n.withVersion(w); err != nil {
+		return Detail{}, false, err
+	}
+	r, err := s.replayed(ctx, tx, actor, n, c)
+	if err == nil && r.ID == "" {
+		created = true
+		r, err = s.create(ctx, tx, actor, w, c, n)
+	}
+	if err != nil {
+		return Detail{}, false, err
+	}
+	details, err := withHistory(ctx, tx, []Run{r})
+	if err != nil {
+		return Detail{}, false, err
+	}
+	return details[0], created, nil
+}
+
+// withVersion gives the workspace with the version of OpenTofu that the run asks for,
+// which only one that just plans may do.
+func (n NewRun) withVersion(w workspaces.Workspace) (workspaces.Workspace, error) {
+	if n.TerraformVersion == "" {
+		return w, nil
+	}
+	if !n.PlanOnly {
+		return w, fault.New(fault.Invalid, "invalid_attribute", "Terraform version can only be said for a run that only plans").At("/data/attributes/terraform-version")
+	}
+	if _, err := version.NewVersion(n.TerraformVersion); err != nil {
+		return w, fault.New(fault.Invalid, "invalid_attribute", "Terraform version must be one exact version such as 1.12.6").At("/data/attributes/terraform-version")
+	}
+	w.TerraformVersion = n.TerraformVersion
+	return w, nil
 }
 
 // mayCreate asks for the right, and then whether the gates are open. A closed gate
@@ -162,6 +188,7 @@ func (s *Service) replayed(ctx context.Context, tx postgres.Tx, actor authz.Acto
 	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunReplayed"), postgres.Args{
 		"configuration_version_id": c.ID, "created_by": actor.User, "message": n.Message, "operation": string(n.Operation), "plan_only": n.PlanOnly, "save_plan": n.SavePlan,
 		"is_destroy": n.IsDestroy, "refresh": n.refresh(), "refresh_only": n.RefreshOnly, "auto_apply": *n.AutoApply,
+		"allow_empty_apply": n.AllowEmptyApply, "terraform_version": n.TerraformVersion, "source": n.Source,
 		"target_addrs": orEmpty(n.TargetAddrs), "replace_addrs": orEmpty(n.ReplaceAddrs), "generate_config": n.GenerateConfig, "window_seconds": s.settings.ReplayWindow.Seconds(),
 	})
 	if postgres.NoRow(err) {
@@ -229,6 +256,9 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"workflow_definition": WorkflowDefinition(), "application_build_sha": s.settings.Build,
 		"operation": string(n.Operation),
 	})
+	if err == nil && !n.PlanOnly {
+		_, err = postgres.Exec(ctx, tx, Queries.Get("RunNoted"), postgres.Args{"workspace_id": w.ID})
+	}
 	if err != nil {
 		return Run{}, fmt.Errorf("create the run: %w", err)
 	}
@@ -357,21 +387,25 @@ func older(a, b string) bool {
 	return va.LessThan(vb)
 }
 
-// sealVariables packs what the client gave, and everything the runner will get:
-// the workspace's variables as they are now, then the run's own, which win (PL-13).
+// sealVariables packs what the client gave, and everything the runner will get: the
+// variables of the workspace and its sets as they are now, then the run's own, then those
+// of sets with priority. Later ones win (PL-13).
 func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspaces.Workspace, id ids.Run, given []Variable) (shown, snapshot []byte, err error) {
-	own, err := s.workspaces.ResolveVariables(ctx, tx, w.Organization, w.ID)
+	own, above, err := s.workspaces.ResolveVariables(ctx, tx, w.Organization, w.ID)
 	if err != nil {
 		return nil, nil, err
-	}
-	all := make([]Variable, 0, len(own)+len(given))
-	for _, v := range own {
-		all = append(all, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
 	}
 	if given == nil {
 		given = []Variable{}
 	}
-	all = append(all, given...)
+	all := slices.Concat(forRun(own), given, forRun(above))
+	if w.SSHKey != "" {
+		key, err := s.workspaces.SSHKeyValue(ctx, tx, w)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, Variable{Value: key, SSH: true})
+	}
 	seal := func(label string, list []Variable) ([]byte, error) {
 		encoded, err := json.Marshal(list)
 		if err != nil {
@@ -384,4 +418,15 @@ func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspace
 	}
 	snapshot, err = seal(snapshotLabel(id), all)
 	return shown, snapshot, err
+}
+
+// forRun gives variables as a run gets them, without those that no configuration can declare.
+func forRun(variables []workspaces.Variable) []Variable {
+	list := make([]Variable, 0, len(variables))
+	for _, v := range variables {
+		if v.Category == workspaces.Env || workspaces.Declarable(v.Key) {
+			list = append(list, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
+		}
+	}
+	return list
 }

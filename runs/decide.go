@@ -28,6 +28,9 @@ func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, co
 		if stale, err = discardStale(ctx, tx, r); err != nil || stale != nil {
 			return err // without an error the discard stays
 		}
+		if _, err := s.comment(ctx, tx, actor, *r, comment); err != nil {
+			return err
+		}
 		return s.approve(ctx, tx, r, actor, approvals.Native, comment)
 	})
 	if err == nil {
@@ -62,6 +65,9 @@ func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, co
 			Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Rejected, Source: approvals.Native, Comment: comment, Binding: binding,
 		})
 		if err != nil {
+			return err
+		}
+		if _, err := s.comment(ctx, tx, actor, *r, comment); err != nil {
 			return err
 		}
 		return step(ctx, tx, r, move{To: Rejected, Actor: actor})

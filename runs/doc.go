@@ -1,7 +1,7 @@
 // Package runs drives a run from its creation to an honest end.
 //
 // Owns: tables runs, run_transitions, run_history, run_stages, run_receipts, late_reports,
-// configuration_versions and policy_checks, and every operation that may free a workspace. Words: run (one
+// configuration_versions, policy_checks, comments, plan_exports, run_triggers and triggered_runs, and every operation that may free a workspace. Words: run (one
 // request to plan, and perhaps apply, a configuration), durable status (the truth;
 // wire statuses are a projection in tfeapi), step (one transition, with history and
 // audit), admission (the run gets the workspace's fence and its predecessor state

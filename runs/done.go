@@ -389,6 +389,9 @@ func (s *Service) succeed(ctx context.Context, tx postgres.Tx, r *Run, a dispatc
 			Message: join("tofu apply ended well, but its state could not be proved:", err.Error()),
 		})
 	}
+	if err := noteApplied(ctx, tx, *r); err != nil {
+		return err
+	}
 	if v.ID == r.PredecessorVersionID {
 		return s.finish(ctx, tx, r, move{To: Succeeded, Actor: runnerActor(a), Reason: "state_unchanged"})
 	}

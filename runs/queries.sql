@@ -19,28 +19,67 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     coalesce((select f.holder_kind from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_kind,
     coalesce((select f.holder_id from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_id,
     coalesce((select f.holder_name from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_name,
-    coalesce((select f.recovery_held from workspace_fences f where f.workspace_id = r.workspace_id), false) as holder_held
+    coalesce((select f.recovery_held from workspace_fences f where f.workspace_id = r.workspace_id), false) as holder_held,
+    array(select c.id from comments c where c.run_id = r.id order by c.created_at, c.id) as comments,
+    case when r.confirmed_at is null then '' else
+        coalesce((select a.reviewer_id from approvals a where a.run_id = r.id and a.decision = 'approved' and a.round = r.round order by a.id limit 1), '') end as confirmed_by
 
 -- name: ConfigurationInsert
 insert into configuration_versions (id, organization_id, workspace_id, auto_queue_runs, speculative, provisional, created_by)
 values (@id, @organization_id, @workspace_id, @auto_queue_runs, @speculative, @provisional, @created_by);
 
+-- fragment: ConfigurationColumns
+id, organization_id, workspace_id, (select w.project_id from workspaces w where w.id = workspace_id) as project_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
+    coalesce(created_by, '') as created_by, created_at, uploaded_at, backing_hidden_at as hidden_at, backing_deleted_at as deleted_at
+
+-- name: ConfigurationsSome
+select {ConfigurationColumns} from configuration_versions where id = any(@ids::text[]) order by id;
+
+-- name: ConfigurationNeeded
+select id from runs where configuration_version_id = @id and finished_at is null order by queue_seq limit 1;
+
+-- name: ConfigurationArchive
+update configuration_versions set status = 'archived', object_id = null where id = @id and status in ('uploaded', 'errored');
+
+-- name: ConfigurationHide
+update configuration_versions set backing_hidden_at = clock_timestamp()
+ where id = @id and status = 'uploaded' and backing_hidden_at is null and backing_deleted_at is null;
+
+-- name: ConfigurationRestore
+update configuration_versions set backing_hidden_at = null where id = @id and backing_hidden_at is not null and backing_deleted_at is null;
+
+-- name: ConfigurationDelete
+update configuration_versions set backing_deleted_at = clock_timestamp() where id = @id and backing_hidden_at is not null and backing_deleted_at is null;
+
+-- name: ConfigurationRetire
+update configuration_versions set backing_hidden_at = coalesce(backing_hidden_at, clock_timestamp()), backing_deleted_at = clock_timestamp()
+ where id = @id and status = 'uploaded' and backing_deleted_at is null;
+
+-- name: ConfigurationsTooOld
+-- Versions that are older than their workspace's policy, or else their organization's, lets them be, without the newest of each.
+select c.id
+  from data_retention_policies d
+  join configuration_versions c on c.organization_id = d.organization_id and (d.workspace_id is null or d.workspace_id = c.workspace_id)
+ where d.days is not null and c.object_id is not null and c.backing_deleted_at is null and c.created_at < clock_timestamp() - make_interval(days => d.days)
+   and (d.workspace_id is not null or not exists (select from data_retention_policies own where own.workspace_id = c.workspace_id))
+   and exists (select from configuration_versions newer where newer.workspace_id = c.workspace_id and newer.status = 'uploaded' and not newer.speculative and newer.created_at > c.created_at)
+   and not exists (select from runs r where r.configuration_version_id = c.id and r.finished_at is null)
+ order by c.created_at limit @limit;
+
 -- name: ConfigurationGet
-select id, organization_id, workspace_id, (select w.project_id from workspaces w where w.id = workspace_id) as project_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
-    coalesce(created_by, '') as created_by, created_at, uploaded_at
+select {ConfigurationColumns}
   from configuration_versions where id = @id;
 
 -- name: ConfigurationLock
 select id from configuration_versions where id = @id for update;
 
 -- name: ConfigurationList
-select id, organization_id, workspace_id, (select w.project_id from workspaces w where w.id = workspace_id) as project_id, status, error, auto_queue_runs, speculative, provisional, coalesce(object_id, '') as object_id, captured_at,
-    coalesce(created_by, '') as created_by, created_at, uploaded_at
+select {ConfigurationColumns}
   from configuration_versions where workspace_id = @workspace_id order by created_at desc, id limit @limit offset @offset;
 
 -- name: ConfigurationNewest
 select id from configuration_versions
- where workspace_id = @workspace_id and status = 'uploaded' and not speculative
+ where workspace_id = @workspace_id and status = 'uploaded' and not speculative and backing_hidden_at is null
  order by created_at desc, id limit 1;
 
 -- name: ConfigurationCount
@@ -61,7 +100,7 @@ update configuration_versions set status = 'archived', object_id = null where wo
 update configuration_versions set status = 'errored', error = @error where id = @id and status in ('pending', 'errored');
 
 -- name: ConfigurationCapture
-update configuration_versions set captured_at = coalesce(captured_at, clock_timestamp()) where id = @id and status = 'uploaded';
+update configuration_versions set captured_at = coalesce(captured_at, clock_timestamp()) where id = @id and status = 'uploaded' and backing_hidden_at is null;
 
 -- name: RunInsert
 insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_seq, message, source, created_by, plan_only, save_plan, is_destroy, refresh, refresh_only,
@@ -140,8 +179,13 @@ select id from runs
  where configuration_version_id = @configuration_version_id and created_by = @created_by and message = @message
    and operation = @operation and plan_only = @plan_only and save_plan = @save_plan and is_destroy = @is_destroy and refresh = @refresh and refresh_only = @refresh_only and auto_apply = @auto_apply
    and target_addrs = @target_addrs and replace_addrs = @replace_addrs and generate_config = @generate_config and finished_at is null
+   and allow_empty_apply = @allow_empty_apply and (@terraform_version::text = '' or terraform_version = @terraform_version) and source = @source
    and created_at > clock_timestamp() - make_interval(secs => @window_seconds::double precision)
  order by queue_seq desc limit 1;
+
+-- name: RunNoted
+-- Workspaces are listed by when they had a run last.
+update workspaces set last_run_at = clock_timestamp() where id = @workspace_id;
 
 -- name: RunGet
 select {RunColumns}
@@ -160,14 +204,116 @@ select id from runs where plan_id = @id;
 -- name: RunByApply
 select id from runs where apply_id = @id;
 
+-- fragment: SelectedRuns
+ where r.organization_id = @organization_id and (@workspace_id::text = '' or r.workspace_id = @workspace_id) and not @nothing::boolean
+   and (@include_plan_only::boolean or not r.plan_only)
+   and (cardinality(@statuses::text[]) = 0 or r.durable_status = any(@statuses))
+   and (cardinality(@sources::text[]) = 0 or r.source = any(@sources))
+   and (cardinality(@operations::text[]) = 0 or case when r.plan_only then 'plan_only' when r.save_plan then 'save_plan' when r.refresh_only then 'refresh_only'
+        when r.is_destroy then 'destroy' when r.allow_empty_apply then 'empty_apply' else 'plan_and_apply' end = any(@operations))
+   and (@username::text = '' or r.created_by = (select u.id from users u where u.username = @username))
+   and (@search::text = '' or r.id = @search or position(lower(@search) in lower(r.message)) > 0)
+   and (cardinality(@workspaces::text[]) = 0 or r.workspace_id in (select x.id from workspaces x where x.organization_id = @organization_id and x.name = any(@workspaces) and x.deleted_at is null))
+   and (cardinality(@pools::text[]) = 0 or r.workspace_id in (select x.id from workspaces x join runner_groups g on g.id = x.agent_pool_id
+                                                               where x.organization_id = @organization_id and g.name = any(@pools) and g.deleted_at is null))
+
 -- name: RunList
 select {RunColumns}
   from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
- where r.workspace_id = @workspace_id and (@include_plan_only::boolean or not r.plan_only)
+{SelectedRuns}
  order by r.queue_seq desc limit @limit offset @offset;
 
 -- name: RunCount
-select count(*) from runs r where r.workspace_id = @workspace_id and (@include_plan_only::boolean or not r.plan_only);
+select count(*) from runs r
+{SelectedRuns};
+
+-- name: RunsSome
+select {RunColumns}
+  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
+ where r.id = any(@ids::text[]) order by r.id;
+
+-- name: CommentInsert
+insert into comments (id, organization_id, workspace_id, run_id, body_sealed, created_by)
+values (@id, @organization_id, @workspace_id, @run_id, @body_sealed, nullif(@created_by::text, ''))
+returning id, organization_id, workspace_id, run_id, body_sealed, coalesce(created_by, '') as created_by, created_at;
+
+-- name: Comments
+select id, organization_id, workspace_id, run_id, body_sealed, coalesce(created_by, '') as created_by, created_at from comments where run_id = @run_id order by created_at, id;
+
+-- name: CommentByID
+select id, organization_id, workspace_id, run_id, body_sealed, coalesce(created_by, '') as created_by, created_at from comments where id = @id;
+
+-- name: PlanExportInsert
+insert into plan_exports (id, organization_id, workspace_id, run_id, data_type, expires_at)
+values (@id, @organization_id, @workspace_id, @run_id, @data_type, clock_timestamp() + make_interval(secs => @seconds::float8));
+
+-- name: PlanExportByID
+select e.id, e.organization_id, e.workspace_id, e.run_id, r.plan_id, e.data_type, e.created_at, e.expires_at, e.expires_at <= clock_timestamp() as over
+  from plan_exports e join runs r on r.id = e.run_id where e.id = @id;
+
+-- name: PlanExportDelete
+delete from plan_exports where id = @id;
+
+-- fragment: TriggerColumns
+t.id, t.organization_id as organization, t.workspace_id as workspace, w.name as workspace_name, t.source_id as source, f.name as source_name,
+       coalesce(t.created_by, '') as created_by, t.created_at
+  from run_triggers t
+  join workspaces w on w.id = t.workspace_id and w.deleted_at is null
+  join workspaces f on f.id = t.source_id and f.deleted_at is null
+
+-- name: TriggerByID
+select {TriggerColumns} where t.id = @id;
+
+-- name: Triggers
+select {TriggerColumns}
+ where case when @outbound::boolean then t.source_id else t.workspace_id end = @workspace_id
+ order by t.created_at desc, t.id limit @limit offset @offset;
+
+-- name: TriggersCount
+select count(*) from run_triggers t
+  join workspaces w on w.id = t.workspace_id and w.deleted_at is null
+  join workspaces f on f.id = t.source_id and f.deleted_at is null
+ where case when @outbound::boolean then t.source_id else t.workspace_id end = @workspace_id;
+
+-- name: TriggerInsert
+insert into run_triggers (id, organization_id, workspace_id, source_id, created_by)
+values (@id, @organization_id, @workspace_id, @source_id, nullif(@created_by::text, ''))
+on conflict on constraint run_triggers_once do nothing;
+
+-- name: TriggerDelete
+delete from run_triggers where id = @id;
+
+-- name: TriggersNote
+insert into triggered_runs (source_run_id, trigger_id, organization_id)
+select @run_id, t.id, @organization_id from run_triggers t join workspaces w on w.id = t.workspace_id and w.deleted_at is null
+ where t.source_id = @workspace_id
+on conflict do nothing;
+
+-- name: TriggeredDue
+select source_run_id, trigger_id from triggered_runs order by created_at, trigger_id limit @limit;
+
+-- name: TriggeredTake
+delete from triggered_runs where source_run_id = @run_id and trigger_id = @trigger_id;
+
+-- name: DestroysDue
+select w.id, coalesce(w.automated_by, '') as automated_by from workspaces w join organizations o on o.id = w.organization_id and o.deleted_at is null
+ where w.auto_destroy_due and w.auto_destroy_at <= clock_timestamp() and w.deleted_at is null
+ order by w.auto_destroy_at limit @limit;
+
+-- name: DestroyTake
+update workspaces set auto_destroy_due = false where id = @id and auto_destroy_due and auto_destroy_at <= clock_timestamp() and deleted_at is null;
+
+-- name: AssessmentsDue
+-- What has no state has nothing that could drift.
+select w.id, coalesce(w.automated_by, '') as automated_by from workspaces w join organizations o on o.id = w.organization_id and o.deleted_at is null
+ where w.assessments_enabled and w.deleted_at is null and w.execution_mode <> 'local'
+   and (w.assessed_at is null or w.assessed_at < clock_timestamp() - make_interval(hours => @hours::integer))
+   and exists (select from current_states c where c.workspace_id = w.id)
+ order by w.assessed_at nulls first limit @limit;
+
+-- name: AssessmentTake
+update workspaces set assessed_at = clock_timestamp()
+ where id = @id and assessments_enabled and deleted_at is null and (assessed_at is null or assessed_at < clock_timestamp() - make_interval(hours => @hours::integer));
 
 -- name: QueueList
 -- Runs of an organization that wait or work, in the order in which they were made.

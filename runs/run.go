@@ -166,6 +166,8 @@ type Run struct {
 	ReplanOf               ids.Run   // the run that this one plans anew
 	ForceCancelAvailableAt *time.Time
 	ForceCancelDue         bool // that time has come
+	Comments               []ids.Comment
+	ConfirmedBy            ids.User // who decided that it is applied; empty: nobody yet
 }
 
 // Object is the run as authz knows it.
@@ -186,6 +188,7 @@ type Variable struct {
 	Value string `json:"value"`
 	HCL   bool   `json:"hcl"`
 	Env   bool   `json:"env,omitempty"`
+	SSH   bool   `json:"ssh,omitempty"` // it is no variable: the value is the private key for fetching modules
 }
 
 func runVariablesLabel(id ids.Run) string { return "run-variables/" + string(id) }
@@ -317,27 +320,23 @@ func withHistory(ctx context.Context, tx postgres.Tx, list []Run) ([]Detail, err
 	return details, nil
 }
 
-// Filter of a workspace's runs. Plan-only runs are left out unless asked for.
-type Filter struct {
-	PlanOnly      bool
-	Limit, Offset int
-}
-
 // List gives a workspace's runs, newest first, and counts all of them.
 func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Workspace, f Filter) (list []Detail, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.list", func(tx postgres.Tx) error {
-		if _, err := workspaces.Allowed(ctx, tx, actor, authz.RunRead, workspace); err != nil {
+		w, err := workspaces.Allowed(ctx, tx, actor, authz.RunRead, workspace)
+		if err != nil {
 			return err
 		}
-		args := postgres.Args{"workspace_id": workspace, "include_plan_only": f.PlanOnly, "limit": f.Limit, "offset": f.Offset}
+		args := f.args(w.Organization, workspace)
+		if total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args); err != nil {
+			return err
+		}
+		args["limit"], args["offset"] = f.Limit, f.Offset
 		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
 		if err != nil {
 			return err
 		}
-		if list, err = withHistory(ctx, tx, rows); err != nil {
-			return err
-		}
-		total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args)
+		list, err = withHistory(ctx, tx, rows)
 		return err
 	})
 	return list, total, err

@@ -16,6 +16,9 @@ import (
 
 const sweepBatch = 100
 
+// retentionInterval is how often old versions are looked for: policies count in days.
+const retentionInterval = 10 * time.Minute
+
 // Sweeper finds every deadline that has passed. Each server runs one; two of them
 // do no harm, since each item is decided once more under its row's lock.
 type Sweeper struct {
@@ -34,6 +37,7 @@ func NewSweeper(s *Service) *Sweeper { return &Sweeper{runs: s} }
 // object store, and a store that hangs must not keep a deadline from acting.
 func (w *Sweeper) Run(ctx context.Context, interval time.Duration) {
 	go repeat(ctx, interval, "fold the logs", w.runs.foldLogs)
+	go repeat(ctx, retentionInterval, "give up old versions", w.runs.Retain)
 	repeat(ctx, interval, "sweep", w.Sweep)
 }
 
@@ -65,7 +69,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	defer func() { w.last = clock.Now().Round(0) }()
-	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting}
+	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.startTriggered, s.startDestroys, s.startAssessments}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}

@@ -122,7 +122,7 @@ func (s *Service) onFence(ctx context.Context, name string, actor authz.Actor, a
 		if err := fn(tx, w, status); err != nil {
 			return err
 		}
-		w, err = workspaces.Load(ctx, tx, workspace)
+		w, err = workspaces.LoadShown(ctx, tx, workspace)
 		return err
 	})
 	return w, err
@@ -162,10 +162,14 @@ func (s *Service) deleteWorkspace(ctx context.Context, tx postgres.Tx, actor aut
 			return err
 		}
 	}
-	if safe {
-		if err := s.checkEmpty(ctx, tx, w, status); err != nil {
-			return err
-		}
+	switch {
+	case safe:
+		err = s.checkEmpty(ctx, tx, w, status)
+	case !w.ForceDeleteAllowed && !authz.Can(actor, authz.OrganizationUpdate, authz.Object{Organization: w.Organization}):
+		err = fault.New(fault.Forbidden, "force_delete_not_allowed", "Organization %q lets only its owners delete a workspace with force. Use safe-delete, or ask an owner.", w.OrganizationName)
+	}
+	if err != nil {
+		return err
 	}
 	if err := s.endRuns(ctx, tx, actor, workspace, ""); err != nil {
 		return err

@@ -56,6 +56,9 @@ type Resource struct {
 	Name      string `json:"name"`
 	Provider  string `json:"provider"`
 	Instances int    `json:"instances"`
+	// Keys are the index keys of the instances as JSON, such as 0 or "a", where there are
+	// any and not too many to be kept.
+	Keys []string `json:"keys,omitempty"`
 }
 
 const (
@@ -63,6 +66,8 @@ const (
 	outputsMost    = 10_000  // outputs that are indexed: each becomes a row
 	resourcesLimit = 4 << 20 // bytes of names of resources that are listed: some 20,000 resources
 	resourceCost   = 100     // bytes that a resource takes beside its names
+	keysMost       = 10_000  // index keys of one resource that are listed
+	keyLimit       = 1024    // bytes of one
 	scalarLimit    = 1 << 20 // a name, type or address longer than this is no state file
 	lineageLimit   = 255     // bytes; tofu writes a UUID
 	depthLimit     = 1000
@@ -191,6 +196,9 @@ func (f *File) readResources(s *scanner) error {
 		}
 		f.ResourceCount++
 		left -= resourceCost + len(r.Module) + len(r.Mode) + len(r.Type) + len(r.Name) + len(r.Provider)
+		for _, key := range r.Keys {
+			left -= len(key)
+		}
 		if left < 0 {
 			f.Resources = nil
 			return nil
@@ -214,15 +222,46 @@ func readResource(s *scanner) (r Resource, err error) {
 		case "provider":
 			r.Provider, err = s.word()
 		case "instances":
-			r.Instances = 0
+			r.Instances, r.Keys = 0, nil
 			if c, err := s.peek(); err != nil || c != '[' {
 				return s.skipOr(err)
 			}
-			err = s.array(func() error { r.Instances++; return s.skip(0) })
+			err = s.array(func() error {
+				r.Instances++
+				key, err := readIndexKey(s)
+				if key != "" && len(r.Keys) == r.Instances-1 && r.Instances <= keysMost {
+					r.Keys = append(r.Keys, key)
+				}
+				return err
+			})
 		default:
 			err = s.skip(0)
 		}
 		return err
 	})
+	if len(r.Keys) != r.Instances {
+		r.Keys = nil // some have none, or there are too many
+	}
 	return r, err
+}
+
+// readIndexKey reads an instance for its index key; empty when it has none that is kept.
+func readIndexKey(s *scanner) (key string, err error) {
+	if c, err := s.peek(); err != nil || c != '{' {
+		return "", s.skipOr(err)
+	}
+	err = s.object(func(name string) error {
+		if name != "index_key" {
+			return s.skip(0)
+		}
+		raw, err := s.raw(keyLimit)
+		if errors.Is(err, errTooLong) || (err == nil && !accounts.Storable(string(raw))) {
+			return nil
+		}
+		if key = string(raw); key == "null" {
+			key = ""
+		}
+		return err
+	})
+	return key, err
 }

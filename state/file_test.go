@@ -36,7 +36,7 @@ func TestReadFileAsTofuWritesIt(t *testing.T) {
 	require.Len(t, f.Outputs, 2)
 	assert.Equal(t, `"é→🙂"`, string(f.Outputs[0].Value))
 	assert.Equal(t, []any{"password", true, `["object",{"a":["list","string"]}]`}, []any{f.Outputs[1].Name, f.Outputs[1].Sensitive, string(f.Outputs[1].Type)})
-	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2}}, f.Resources)
+	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2, Keys: []string{"0", "1"}}}, f.Resources)
 	assert.Equal(t, 1, f.ResourceCount)
 }
 
@@ -299,6 +299,10 @@ func FuzzReadFile(f *testing.F) {
 		assert.Equal(t, want.lineage, got.Lineage)
 		assert.Equal(t, want.version, got.TerraformVersion)
 		assert.Equal(t, want.encrypted, got.Encrypted)
+		for i := range got.Resources {
+			assert.True(t, got.Resources[i].Keys == nil || len(got.Resources[i].Keys) == got.Resources[i].Instances, "a key for each instance, or none")
+			got.Resources[i].Keys = nil // how they are written is another test's
+		}
 		assert.Equal(t, want.resources, got.Resources)
 		sort.Slice(got.Outputs, func(i, j int) bool { return got.Outputs[i].Name < got.Outputs[j].Name })
 		assert.Equal(t, want.outputs, got.Outputs)

@@ -194,3 +194,59 @@ func (s *Service) Output(ctx context.Context, actor authz.Actor, id ids.Output) 
 	})
 	return o, err
 }
+
+// OutputsOfSome gives the outputs of versions that the actor may see, by version, with
+// their values; whoever shows them hides the sensitive ones. It takes two statements.
+func (s *Service) OutputsOfSome(ctx context.Context, actor authz.Actor, versions []ids.StateVersion) (list []Output, err error) {
+	seen, err := s.some(ctx, actor, authz.StateReadOutputs, versions)
+	if err != nil || len(seen) == 0 {
+		return nil, err
+	}
+	wanted := make([]string, 0, len(seen))
+	for _, v := range seen {
+		wanted = append(wanted, string(v.ID))
+	}
+	err = postgres.InSnapshot(ctx, s.db, "state.outputs-of-some", func(tx postgres.Tx) error {
+		rows, err := postgres.All[outputRow](ctx, tx, Queries.Get("OutputsOfSome"), postgres.Args{"ids": wanted})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			o, err := s.openOutput(ctx, tx, r)
+			if err != nil {
+				return err
+			}
+			list = append(list, o)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Some gives those of the versions that the actor sees, with one statement and without
+// their resources, for showing them beside what names them.
+func (s *Service) Some(ctx context.Context, actor authz.Actor, versions []ids.StateVersion) ([]Version, error) {
+	return s.some(ctx, actor, authz.StateRead, versions)
+}
+
+func (s *Service) some(ctx context.Context, actor authz.Actor, action authz.Action, versions []ids.StateVersion) (seen []Version, err error) {
+	if len(versions) == 0 {
+		return nil, nil
+	}
+	wanted := make([]string, 0, len(versions))
+	for _, id := range versions {
+		wanted = append(wanted, string(id))
+	}
+	err = postgres.InOneStatement(ctx, s.db, "state.some", func(tx postgres.Tx) error {
+		rows, err := postgres.All[versionRow](ctx, tx, Queries.Get("VersionsSome"), postgres.Args{"ids": wanted})
+		for _, r := range rows {
+			v := r.version()
+			foreign := actor.Kind == authz.AttemptActor && v.ID != actor.Predecessor && v.Run != actor.Run // ST-01
+			if !v.gone && !foreign && authz.Can(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace}) {
+				seen = append(seen, v)
+			}
+		}
+		return err
+	})
+	return seen, err
+}

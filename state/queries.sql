@@ -4,7 +4,7 @@ v.id, v.organization_id, v.workspace_id, (select w.project_id from workspaces w 
     coalesce(v.sha256, '') as sha256, v.client_encrypted, v.terraform_version, coalesce(v.base_version_id, '') as base_version_id,
     coalesce(v.rollback_of_id, '') as rollback_of_id, coalesce(v.run_id, '') as run_id, coalesce(v.attempt_id, '') as attempt_id, v.sandbox_id,
     coalesce(v.created_by, '') as created_by, coalesce(v.object_id, '') as object_id, coalesce(v.json_object_id, '') as json_object_id,
-    coalesce(v.resource_count, 0) as resource_count, v.created_at, v.finalized_at
+    coalesce(v.resource_count, 0) as resource_count, v.created_at, v.finalized_at, v.backing_hidden_at, v.backing_deleted_at
 
 -- fragment: Gone
 -- Whether the workspace of a version is deleted.
@@ -173,3 +173,51 @@ update state_versions set status = 'discarded', discard_reason = 'superseded_by_
 -- Whether a version is current, or was before the one that is.
 select exists (select from current_states c join state_versions v on v.id = c.state_version_id
                 where c.workspace_id = @workspace_id and @id::text in (v.id, v.base_version_id));
+
+-- name: VersionsSome
+select {VersionColumns}, false as must_be_encrypted, {Gone} from state_versions v where v.id = any(@ids::text[]) order by v.id;
+
+-- name: BackingNeeded
+-- Why the bytes of a version must stay; empty when nothing speaks for it.
+select case when exists (select from current_states c where c.workspace_id = @workspace_id and c.state_version_id = @id) then 'it is current'
+            when exists (select from runs r where r.workspace_id = @workspace_id and (r.predecessor_version_id = @id or r.resulting_version_id = @id) and r.finished_at is null) then 'a run began with it'
+            when exists (select from runs r join workspace_fences f on f.workspace_id = r.workspace_id and f.recovery_held
+                          where r.workspace_id = @workspace_id and r.predecessor_version_id = @id and r.fence_epoch is not null and r.fence_released_at is null) then 'a recovery may need it'
+            else '' end;
+
+-- name: BackingHide
+update state_versions set backing_hidden_at = clock_timestamp() where id = @id and status = 'finalized' and backing_hidden_at is null and backing_deleted_at is null;
+
+-- name: BackingRestore
+update state_versions set backing_hidden_at = null where id = @id and backing_hidden_at is not null and backing_deleted_at is null;
+
+-- name: BackingDelete
+update state_versions set backing_deleted_at = clock_timestamp(), resources_sealed = null
+ where id = @id and backing_hidden_at is not null and backing_deleted_at is null;
+
+-- name: BackingRetire
+update state_versions set backing_hidden_at = coalesce(backing_hidden_at, clock_timestamp()), backing_deleted_at = clock_timestamp(), resources_sealed = null
+ where id = @id and status = 'finalized' and backing_deleted_at is null;
+
+-- name: BackingUnshared
+-- The objects of a version that no version with bytes has too.
+select o.id from state_versions v cross join lateral (select unnest(array[v.object_id, v.json_object_id]) as id) o
+ where v.id = @id and o.id is not null
+   and not exists (select from state_versions other where other.workspace_id = v.workspace_id and other.id <> v.id and other.backing_deleted_at is null
+                      and (other.object_id = o.id or other.json_object_id = o.id));
+
+-- name: OutputsDelete
+delete from state_outputs where state_version_id = @id;
+
+-- name: TooOld
+-- Versions that are older than their workspace's policy, or else their organization's, lets them be.
+select v.id
+  from data_retention_policies d
+  join state_versions v on v.organization_id = d.organization_id and (d.workspace_id is null or d.workspace_id = v.workspace_id)
+ where d.days is not null and v.status = 'finalized' and v.backing_deleted_at is null and v.created_at < clock_timestamp() - make_interval(days => d.days)
+   and (d.workspace_id is not null or not exists (select from data_retention_policies own where own.workspace_id = v.workspace_id))
+   and not exists (select from current_states c where c.state_version_id = v.id)
+ order by v.created_at limit @limit;
+
+-- name: OutputsOfSome
+select id, organization_id, state_version_id, position, sealed from state_outputs where state_version_id = any(@ids::text[]) order by state_version_id, position;

@@ -49,6 +49,9 @@ func (s *Service) Rollback(ctx context.Context, actor authz.Actor, workspace ids
 		if old.Status != Finalized {
 			return fault.New(fault.Conflict, "not_finalized", "State version %s was never current, so nothing can be rolled back to it.", to)
 		}
+		if old.HiddenAt != nil {
+			return fault.New(fault.Conflict, "bytes_hidden", "The bytes of state version %s are deleted, so nothing can be rolled back to it.", to)
+		}
 		if w.ClientEncrypted && !old.ClientEncrypted {
 			return notEncrypted()
 		}

@@ -43,7 +43,7 @@ func TestPublishAndReadBack(t *testing.T) {
 	assert.Equal(t, "1.10.6", v.TerraformVersion)
 	assert.False(t, v.ClientEncrypted)
 	assert.NotNil(t, v.FinalizedAt)
-	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2}}, v.Resources)
+	assert.Equal(t, []state.Resource{{Module: `module.net["a"]`, Mode: "managed", Type: "terraform_data", Name: "one", Provider: `provider["terraform.io/builtin/terraform"]`, Instances: 2, Keys: []string{"0", "1"}}}, v.Resources)
 	assert.Equal(t, content, w.download(w.ada, v.ID), "byte for byte")
 	assert.Equal(t, v.ID, w.current())
 	read, err := w.Current(ctx, w.mia, w.ws)

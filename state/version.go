@@ -61,6 +61,8 @@ type Version struct {
 	JSONObject       ids.Object
 	CreatedAt        time.Time
 	FinalizedAt      *time.Time
+	HiddenAt         *time.Time // its bytes are out of reach since then
+	DeletedAt        *time.Time // and given up since then
 
 	mustBeEncrypted bool // the workspace takes nothing else; unknown in lists
 	gone            bool // the workspace is deleted; unknown in lists
@@ -107,6 +109,8 @@ type versionRow struct {
 	ResourceCount    int
 	CreatedAt        time.Time
 	FinalizedAt      *time.Time
+	BackingHiddenAt  *time.Time
+	BackingDeletedAt *time.Time
 }
 
 func (r versionRow) version() Version {
@@ -116,7 +120,8 @@ func (r versionRow) version() Version {
 		DeclaredLineage: r.DeclaredLineage, DeclaredMD5: r.DeclaredMD5, Forced: r.Forced, Size: r.Size, SHA256: r.SHA256,
 		ClientEncrypted: r.ClientEncrypted, TerraformVersion: r.TerraformVersion, Base: r.BaseVersionID, RollbackOf: r.RollbackOfID,
 		Run: r.RunID, Attempt: r.AttemptID, Sandbox: r.SandboxID, CreatedBy: r.CreatedBy, Object: r.ObjectID, JSONObject: r.JSONObjectID,
-		ResourceCount: r.ResourceCount, CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt, mustBeEncrypted: r.MustBeEncrypted, gone: r.Gone,
+		ResourceCount: r.ResourceCount, CreatedAt: r.CreatedAt, FinalizedAt: r.FinalizedAt, HiddenAt: r.BackingHiddenAt, DeletedAt: r.BackingDeletedAt,
+		mustBeEncrypted: r.MustBeEncrypted, gone: r.Gone,
 	}
 }
 
@@ -331,6 +336,9 @@ func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersi
 		return nil, Version{}, err
 	}
 	object := which(v)
+	if v.HiddenAt != nil {
+		return nil, Version{}, fault.New(fault.NotFound, "bytes_hidden", "The bytes of state version %s are deleted. Until they are given up for good they can be restored.", id)
+	}
 	if object == "" {
 		return nil, Version{}, fault.New(fault.NotFound, "no_bytes", "State version %s has no such bytes: its upload has not finished, or the client sent none.", id)
 	}

@@ -3,6 +3,8 @@ package tfeapi
 import (
 	"regexp"
 
+	"github.com/google/jsonapi"
+
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -17,8 +19,7 @@ type bindingView struct {
 
 func (*bindingView) relations() relations { return nil }
 
-// effectiveBindingView is the same as a workspace has it in the end. Nothing is
-// inherited here, so both lists are equal.
+// effectiveBindingView is a pair as its owner has it in the end.
 type effectiveBindingView struct {
 	ID    string `jsonapi:"primary,effective-tag-bindings"`
 	Key   string `jsonapi:"attr,key"`
@@ -26,6 +27,30 @@ type effectiveBindingView struct {
 }
 
 func (*effectiveBindingView) relations() relations { return nil }
+
+// inheritedBindingView is the same with a link to the project that the pair comes from.
+type inheritedBindingView struct {
+	ID    string `jsonapi:"primary,effective-tag-bindings"`
+	Key   string `jsonapi:"attr,key"`
+	Value string `jsonapi:"attr,value"`
+	from  ids.Project
+}
+
+func (*inheritedBindingView) relations() relations { return nil }
+
+// JSONAPILinks are the links of the resource.
+func (v *inheritedBindingView) JSONAPILinks() *jsonapi.Links {
+	return &jsonapi.Links{"inherited-from": "/api/v2/projects/" + string(v.from)}
+}
+
+// newEffectiveBindingView draws b. What is inherited is another thing in each of its owners.
+func newEffectiveBindingView(b workspaces.EffectiveBinding) (drawn view, id string) {
+	if b.InheritedFrom == "" {
+		return &effectiveBindingView{ID: string(b.ID), Key: b.Key, Value: b.Value}, string(b.ID)
+	}
+	id = string(b.ID) + "-" + b.Owner
+	return &inheritedBindingView{ID: id, Key: b.Key, Value: b.Value, from: b.InheritedFrom}, id
+}
 
 func bindingViews(list []workspaces.TagBinding) []*bindingView {
 	items := make([]*bindingView, 0, len(list))
@@ -57,15 +82,78 @@ func (s *server) listBindings(r *request) (answer, error) {
 }
 
 func (s *server) listEffectiveBindings(r *request) (answer, error) {
-	list, err := s.bindings(r)
+	workspace, err := id[ids.Workspace](r)
 	if err != nil {
 		return answer{}, err
 	}
-	items := make([]*effectiveBindingView, 0, len(list))
-	for _, b := range list {
-		items = append(items, &effectiveBindingView{ID: string(b.ID), Key: b.Key, Value: b.Value})
+	w, err := s.Workspaces.Get(r.ctx, r.actor, workspace)
+	if err != nil {
+		return answer{}, err
 	}
-	return all(items), nil
+	list, err := s.Workspaces.EffectiveBindings(r.ctx, []workspaces.Workspace{w})
+	if err != nil {
+		return answer{}, err
+	}
+	return all(effectiveBindingViews(list)), nil
+}
+
+func effectiveBindingViews(list []workspaces.EffectiveBinding) []view {
+	items := make([]view, 0, len(list))
+	for _, b := range list {
+		drawn, _ := newEffectiveBindingView(b)
+		items = append(items, drawn)
+	}
+	return items
+}
+
+// listProjectBindings gives the pairs of a project. It inherits none, so those that are
+// effective are the same.
+func (s *server) listProjectBindings(r *request) (answer, error) {
+	project, err := id[ids.Project](r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Workspaces.ProjectBindings(r.ctx, r.actor, project)
+	if err != nil {
+		return answer{}, err
+	}
+	return all(bindingViews(list)), nil
+}
+
+func (s *server) listEffectiveProjectBindings(r *request) (answer, error) {
+	project, err := id[ids.Project](r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := s.Workspaces.Project(r.ctx, r.actor, project)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Workspaces.ProjectsBindings(r.ctx, []workspaces.Project{p})
+	if err != nil {
+		return answer{}, err
+	}
+	return all(effectiveBindingViews(list)), nil
+}
+
+func (s *server) setProjectBindings(r *request) (answer, error) {
+	project, err := id[ids.Project](r)
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := r.body()
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := decodeMany[bindingAttributes](body, "tag-bindings", "")
+	if err != nil {
+		return answer{}, err
+	}
+	set, err := s.Workspaces.SetProjectBindings(r.ctx, r.actor, project, bindingsOf(list))
+	if err != nil {
+		return answer{}, err
+	}
+	return all(bindingViews(set)), nil
 }
 
 func (s *server) bindings(r *request) ([]workspaces.TagBinding, error) {

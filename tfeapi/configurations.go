@@ -35,7 +35,7 @@ func (v *configurationView) relations() relations {
 
 func newConfigurationView(c runs.Configuration) *configurationView {
 	view := &configurationView{
-		ID: string(c.ID), Status: c.Status, Source: "tfe-api", AutoQueueRuns: c.AutoQueueRuns, Speculative: c.Speculative, Provisional: c.Provisional,
+		ID: string(c.ID), Status: c.Shown(), Source: "tfe-api", AutoQueueRuns: c.AutoQueueRuns, Speculative: c.Speculative, Provisional: c.Provisional,
 		StatusTimestamps: configurationTimestamps{QueuedAt: seconds(c.CreatedAt), FinishedAt: secondsOf(c.UploadedAt)},
 		workspace:        string(c.WorkspaceID),
 	}

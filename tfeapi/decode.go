@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-run/holdfast/fault"
@@ -115,6 +116,7 @@ func decodeUntyped[A any](body []byte) (in input[A], err error) {
 		return in, err
 	}
 	if doc.Data != nil {
+		in.relations = doc.Data.Relationships
 		return in, fill(&in.Attributes, doc.Data.Attributes, "/data/attributes")
 	}
 	var bare map[string]json.RawMessage
@@ -182,9 +184,15 @@ func hasNUL(value any) bool {
 
 // related gives the id of a to-one relation. An absent or null one is "".
 func (in input[A]) related(name, kind string) (string, error) {
+	_, id, err := in.relatedAny(name, kind)
+	return id, err
+}
+
+// relatedAny is related for a relation to one of several types.
+func (in input[A]) relatedAny(name string, kinds ...string) (kind, id string, err error) {
 	raw, ok := in.relations[name]
 	if !ok {
-		return "", nil
+		return "", "", nil
 	}
 	pointer := "/data/relationships/" + name
 	var relation struct {
@@ -194,18 +202,18 @@ func (in input[A]) related(name, kind string) (string, error) {
 		} `json:"data"`
 	}
 	if err := unmarshal(raw, &relation, pointer); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if relation.Data == nil {
-		return "", nil
+		return "", "", nil
 	}
-	if relation.Data.Type != kind {
-		return "", malformed(pointer+"/data/type", "The type must be %q, not %q.", kind, relation.Data.Type)
+	if !slices.Contains(kinds, relation.Data.Type) {
+		return "", "", malformed(pointer+"/data/type", "The type must be %q, not %q.", kinds[0], relation.Data.Type)
 	}
 	if relation.Data.ID == "" {
-		return "", malformed(pointer+"/data/id", "The id of the related %s is missing.", kind)
+		return "", "", malformed(pointer+"/data/id", "The id of the related %s is missing.", relation.Data.Type)
 	}
-	return relation.Data.ID, refuseNUL(raw, pointer)
+	return relation.Data.Type, relation.Data.ID, refuseNUL(raw, pointer)
 }
 
 // listed is one resource of a list in a request: named by its id, or described by

@@ -1,6 +1,7 @@
 package tfeapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -131,6 +132,7 @@ type pagination struct {
 	NextPage     *int `json:"next-page"`
 	TotalPages   int  `json:"total-pages"`
 	TotalCount   int  `json:"total-count"`
+	uncounted    bool
 }
 
 const (
@@ -160,6 +162,35 @@ func (p paging) of(total int) *pagination {
 		d.NextPage = &next
 	}
 	return d
+}
+
+// uncounted describes a page of a list that nobody counts: whether another follows is all
+// that is known.
+func (p paging) uncounted(more bool) *pagination {
+	d := &pagination{CurrentPage: p.number, PageSize: p.size, uncounted: true}
+	if p.number > 1 {
+		previous := p.number - 1
+		d.PreviousPage = &previous
+	}
+	if more {
+		next := p.number + 1
+		d.NextPage = &next
+	}
+	return d
+}
+
+// MarshalJSON leaves out totals that are not known.
+func (p *pagination) MarshalJSON() ([]byte, error) {
+	if !p.uncounted {
+		type counted pagination
+		return json.Marshal((*counted)(p))
+	}
+	return json.Marshal(struct {
+		CurrentPage  int  `json:"current-page"`
+		PageSize     int  `json:"page-size"`
+		PreviousPage *int `json:"prev-page"`
+		NextPage     *int `json:"next-page"`
+	}{p.CurrentPage, p.PageSize, p.PreviousPage, p.NextPage})
 }
 
 // parsePaging reads page[number] and page[size]; what is absent, or below one, is

@@ -41,6 +41,8 @@ var titles = map[string]string{
 	"invalid_attribute":  "invalid attribute",
 	"invalid_attributes": "invalid attributes",
 	"malformed":          "invalid JSON:API document",
+
+	"transition_not_allowed": "transition not allowed",
 }
 
 // retryAfter is what a 503 asks for, in seconds: a launch control lasts longer than

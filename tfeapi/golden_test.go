@@ -119,7 +119,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 	return map[string]document{
 		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
-		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at}, "acme")},
+		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at})},
 		"workspace":              {one: s.newWorkspaceView(ann, workspace)},
 		"variables":              {many: []view{newVariableView(variable), newVariableView(secret)}, page: paging{1, 20}.of(2)},
 		"state-version":          {one: s.newStateVersionView(version, false)},
@@ -133,7 +133,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"run-stages":             {many: []view{newStageView(stage), newStageView(waiting)}, page: paging{1, 20}.of(2)},
 		"run-attempts":           {many: []view{newAttemptView(attempt)}, page: paging{1, 20}.of(1)},
 		"run-receipts":           {many: []view{newReceiptView(receipt, nil)}, page: paging{1, 20}.of(1)},
-		"run-events":             {many: views(newRunEventViews(run)), page: paging{1, 20}.of(4)},
+		"run-events":             {many: views(newRunEventViews(run, nil)), page: paging{1, 20}.of(4)},
 		"organization-capacity":  {one: &capacityView{Organization: "acme", Pending: 1, Running: 2}},
 		"entitlement-set":        {one: &entitlementsView{ID: "acme", Operations: true, StateStorage: true}},
 		"empty-page-beyond-last": {page: paging{999, 20}.of(41)},

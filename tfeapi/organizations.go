@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/ids"
 )
 
 // organizationView is an organization on the wire; its id is its name.
@@ -15,6 +16,9 @@ type organizationView struct {
 	Email                  string                  `jsonapi:"attr,email"`
 	CreatedAt              time.Time               `jsonapi:"attr,created-at,iso8601"`
 	DefaultExecutionMode   string                  `jsonapi:"attr,default-execution-mode"`
+	SessionTimeout         *int                    `jsonapi:"attr,session-timeout"`
+	SessionRemember        *int                    `jsonapi:"attr,session-remember"`
+	RemainingTestableCount int                     `jsonapi:"attr,remaining-testable-count"`
 	CollaboratorAuthPolicy string                  `jsonapi:"attr,collaborator-auth-policy"`
 	CostEstimationEnabled  bool                    `jsonapi:"attr,cost-estimation-enabled"`
 	AssessmentsEnforced    bool                    `jsonapi:"attr,assessments-enforced"`
@@ -23,6 +27,7 @@ type organizationView struct {
 	SAMLEnabled            bool                    `jsonapi:"attr,saml-enabled"`
 	TwoFactorConformant    bool                    `jsonapi:"attr,two-factor-conformant"`
 	Permissions            organizationPermissions `jsonapi:"attr,permissions"`
+	related                relations
 }
 
 type organizationPermissions struct {
@@ -36,19 +41,31 @@ type organizationPermissions struct {
 	CanUpdateAPIToken  bool `json:"can-update-api-token"`
 	CanUpdateOAuth     bool `json:"can-update-oauth"`
 	CanUpdateSentinel  bool `json:"can-update-sentinel"`
+
+	CanDeployNoCodeModules bool `json:"can-deploy-no-code-modules"`
+	CanManageNoCodeModules bool `json:"can-manage-no-code-modules"`
 }
 
-func (*organizationView) relations() relations { return nil }
+func (v *organizationView) relations() relations { return v.related }
+
+// testableCount is how many more modules may be tested: there is no limit, and clients want a number.
+const testableCount = 1_000_000
 
 func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizationView {
 	can := func(action authz.Action) bool { return authz.Can(actor, action, authz.Object{Organization: o.ID}) }
 	return &organizationView{
 		ID: o.Name, Name: o.Name, ExternalID: string(o.ID), Email: o.Email, CreatedAt: o.CreatedAt,
-		DefaultExecutionMode: "remote", CollaboratorAuthPolicy: "password", UserTokensEnabled: true, AllowForceDelete: true,
+		DefaultExecutionMode: string(o.DefaultExecutionMode), SessionTimeout: o.SessionTimeout, SessionRemember: o.SessionRemember,
+		RemainingTestableCount: testableCount, CollaboratorAuthPolicy: "password", UserTokensEnabled: true, AllowForceDelete: o.ForceDeleteAllowed,
 		Permissions: organizationPermissions{
 			CanCreateProject: can(authz.ProjectCreate), CanCreateTeam: can(authz.TeamsManage), CanManageRunTasks: can(authz.RunTasksManage),
 			CanUpdateAPIToken: can(authz.OrganizationTokens), CanUpdateOAuth: can(authz.VCSManage), CanUpdateSentinel: can(authz.PoliciesManage), CanCreateWorkspace: can(authz.WorkspaceCreate),
 			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationUpdate),
+			CanDeployNoCodeModules: can(authz.WorkspaceCreate), CanManageNoCodeModules: can(authz.OrganizationUpdate),
+		},
+		related: relations{
+			"default-project": optional("projects", o.DefaultProject), "default-agent-pool": optional("agent-pools", o.DefaultAgentPool),
+			"data-retention-policy": retentionRef(o.RetentionID, o.RetentionDays),
 		},
 	}
 }
@@ -65,7 +82,7 @@ func (s *server) listOrganizations(r *request) (answer, error) {
 	if whole {
 		part = accounts.Page{}
 	}
-	list, total, err := s.Accounts.Organizations(r.ctx, r.actor, part)
+	list, total, err := s.Accounts.Organizations(r.ctx, r.actor, r.query.Get("q"), part)
 	if err != nil {
 		return answer{}, err
 	}
@@ -84,29 +101,78 @@ func (s *server) readOrganization(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(newOrganizationView(r.actor, o)), nil
+	var included []view
+	if r.includes()["default-project"] {
+		p, err := s.Workspaces.Project(r.ctx, r.actor, o.DefaultProject)
+		if err != nil {
+			return answer{}, err
+		}
+		included = append(included, newProjectView(r.actor, p))
+	}
+	return ok(newOrganizationView(r.actor, o), included...), nil
 }
 
 type organizationAttributes struct {
-	Name  Opt[string] `json:"name"`
-	Email Opt[string] `json:"email"`
+	Name                 Opt[string] `json:"name"`
+	Email                Opt[string] `json:"email"`
+	DefaultExecutionMode Opt[string] `json:"default-execution-mode"`
+	SessionTimeout       Opt[int]    `json:"session-timeout"`
+	SessionRemember      Opt[int]    `json:"session-remember"`
+	AllowForceDelete     Opt[bool]   `json:"allow-force-delete-workspaces"`
 }
 
-func organizationInput(r *request) (organizationAttributes, error) {
+// organizationInput reads what a request says about an organization.
+func organizationInput(r *request) (name, email *string, settings accounts.OrganizationSettings, err error) {
 	body, err := r.body()
 	if err != nil {
-		return organizationAttributes{}, err
+		return nil, nil, settings, err
 	}
 	in, err := decode[organizationAttributes](body, "organizations")
-	return in.Attributes, err
+	if err != nil {
+		return nil, nil, settings, err
+	}
+	a := in.Attributes
+	settings = accounts.OrganizationSettings{
+		DefaultExecutionMode: (*accounts.ExecutionMode)(a.DefaultExecutionMode.Pointer()), SessionTimeout: numberOrZero(a.SessionTimeout),
+		SessionRemember: numberOrZero(a.SessionRemember), ForceDeleteAllowed: a.AllowForceDelete.Pointer(),
+	}
+	settings.DefaultAgentPool, err = in.relatedPool("default-agent-pool")
+	return a.Name.Pointer(), textOrEmpty(a.Email), settings, err
+}
+
+// relatedPool reads a relation to an agent pool; null is none.
+func (in input[A]) relatedPool(name string) (*ids.RunnerGroup, error) {
+	if _, said := in.relations[name]; !said {
+		return nil, nil
+	}
+	text, err := in.related(name, "agent-pools")
+	if err != nil {
+		return nil, err
+	}
+	return agentPool(Opt[string]{Value: text, Present: true, Null: text == ""})
+}
+
+// numberOrZero takes null for a number as the wish to clear it.
+func numberOrZero(o Opt[int]) *int {
+	if o.Null {
+		return new(int)
+	}
+	return o.Pointer()
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 func (s *server) createOrganization(r *request) (answer, error) {
-	in, err := organizationInput(r)
+	name, email, settings, err := organizationInput(r)
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := s.Workspaces.CreateOrganization(r.ctx, r.actor, accounts.NewOrganization{Name: in.Name.Or(""), Email: in.Email.Or("")})
+	o, err := s.Workspaces.CreateOrganization(r.ctx, r.actor, accounts.NewOrganization{Name: orEmpty(name), Email: orEmpty(email), OrganizationSettings: settings})
 	if err != nil {
 		return answer{}, err
 	}
@@ -114,13 +180,11 @@ func (s *server) createOrganization(r *request) (answer, error) {
 }
 
 func (s *server) updateOrganization(r *request) (answer, error) {
-	in, err := organizationInput(r)
+	name, email, settings, err := organizationInput(r)
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := s.Accounts.UpdateOrganization(r.ctx, r.actor, r.vars["organization"], accounts.OrganizationChanges{
-		Name: in.Name.Pointer(), Email: textOrEmpty(in.Email),
-	})
+	o, err := s.Workspaces.UpdateOrganization(r.ctx, r.actor, r.vars["organization"], accounts.OrganizationChanges{Name: name, Email: email, OrganizationSettings: settings})
 	if err != nil {
 		return answer{}, err
 	}

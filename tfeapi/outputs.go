@@ -69,12 +69,20 @@ func (s *server) listOutputs(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	p, err := parsePaging(r.query)
+	if err != nil {
+		return answer{}, err
+	}
 	outputs, err := s.State.Outputs(r.ctx, r.actor, version)
 	if err != nil {
 		return answer{}, err
 	}
 	drawn, _ := newOutputViews(outputs, false)
-	return all(drawn), nil
+	if !r.query.Has("page[number]") && !r.query.Has("page[size]") {
+		return all(drawn), nil // clients that ask without a page read no second one
+	}
+	total := len(drawn)
+	return page(drawn[min(p.offset(), total):min(p.offset()+p.limit(), total)], p, total), nil
 }
 
 // currentOutputs is what `tofu output` reads; an empty list when there is no state.

@@ -1,46 +1,81 @@
 package tfeapi
 
 import (
-	"strings"
 	"time"
 
-	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // projectView is a project on the wire.
 type projectView struct {
-	ID                   string             `jsonapi:"primary,projects"`
-	Name                 string             `jsonapi:"attr,name"`
-	Description          string             `jsonapi:"attr,description"`
-	CreatedAt            time.Time          `jsonapi:"attr,created-at,iso8601"`
-	DefaultExecutionMode string             `jsonapi:"attr,default-execution-mode"`
-	IsUnified            bool               `jsonapi:"attr,is-unified"`
-	Permissions          projectPermissions `jsonapi:"attr,permissions"`
-	organization         string
+	ID                   string                   `jsonapi:"primary,projects"`
+	Name                 string                   `jsonapi:"attr,name"`
+	Description          string                   `jsonapi:"attr,description"`
+	CreatedAt            time.Time                `jsonapi:"attr,created-at,iso8601"`
+	DefaultExecutionMode string                   `jsonapi:"attr,default-execution-mode"`
+	IsUnified            bool                     `jsonapi:"attr,is-unified"`
+	SettingOverwrites    projectSettingOverwrites `jsonapi:"attr,setting-overwrites"`
+	Permissions          projectPermissions       `jsonapi:"attr,permissions"`
+	related              relations
+}
+
+// projectSettingOverwrites says which settings are not those of the organization.
+type projectSettingOverwrites struct {
+	ExecutionMode bool `json:"default-execution-mode"`
+	AgentPool     bool `json:"default-agent-pool"`
 }
 
 type projectPermissions struct {
 	CanRead            bool `json:"can-read"`
+	CanUpdate          bool `json:"can-update"`
+	CanDestroy         bool `json:"can-destroy"`
 	CanCreateWorkspace bool `json:"can-create-workspace"`
 }
 
-func (v *projectView) relations() relations {
-	return relations{"organization": ref{"organizations", v.organization}}
+func (v *projectView) relations() relations { return v.related }
+
+func newProjectView(actor authz.Actor, p workspaces.Project) *projectView {
+	can := func(action authz.Action) bool {
+		return authz.Can(actor, action, authz.Object{Organization: p.Organization, Project: p.ID})
+	}
+	return &projectView{
+		ID: string(p.ID), Name: p.Name, Description: p.Description, CreatedAt: p.CreatedAt, DefaultExecutionMode: string(p.ExecutionMode),
+		SettingOverwrites: projectSettingOverwrites{ExecutionMode: !p.Inherits, AgentPool: !p.Inherits},
+		Permissions: projectPermissions{
+			CanRead: can(authz.ProjectRead), CanUpdate: can(authz.ProjectUpdate), CanDestroy: can(authz.ProjectDelete) && !p.IsDefault,
+			CanCreateWorkspace: can(authz.WorkspaceCreate),
+		},
+		related: relations{"organization": ref{"organizations", p.OrganizationName}, "default-agent-pool": optional("agent-pools", p.AgentPool)},
+	}
 }
 
-func newProjectView(actor authz.Actor, p workspaces.Project, organization string) *projectView {
-	object := authz.Object{Organization: p.Organization, Project: p.ID}
-	return &projectView{
-		ID: string(p.ID), Name: p.Name, Description: p.Description, CreatedAt: p.CreatedAt, DefaultExecutionMode: "remote",
-		Permissions: projectPermissions{
-			CanRead: authz.Can(actor, authz.ProjectRead, object), CanCreateWorkspace: authz.Can(actor, authz.WorkspaceCreate, object),
-		},
-		organization: organization,
+// projectViews draws projects, with their tag bindings where the request asks for them.
+func (s *server) projectViews(r *request, list []workspaces.Project) (items []*projectView, included []view, err error) {
+	items = make([]*projectView, 0, len(list))
+	byID := map[string]*projectView{}
+	for _, p := range list {
+		item := newProjectView(r.actor, p)
+		items, byID[item.ID] = append(items, item), item
 	}
+	if !r.includes()["effective-tag-bindings"] || len(list) == 0 {
+		return items, nil, nil
+	}
+	bindings, err := s.Workspaces.ProjectsBindings(r.ctx, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, item := range items {
+		item.related["effective-tag-bindings"] = []ref{}
+	}
+	for _, b := range bindings {
+		drawn, id := newEffectiveBindingView(b)
+		related := byID[b.Owner].related
+		related["effective-tag-bindings"] = append(related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", id})
+		included = append(included, drawn)
+	}
+	return items, included, nil
 }
 
 // listProjects never answers 404 for a name that no project has: the client would crash.
@@ -49,19 +84,19 @@ func (s *server) listProjects(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var filter workspaces.ProjectFilter
-	if names := r.query.Get("filter[names]"); names != "" {
-		filter.Names = strings.Split(names, ",")
+	filter := workspaces.ProjectFilter{Names: commaList(r.query, "filter[names]"), Search: r.query.Get("q")}
+	if filter.Bindings, err = taggedFilter(r.query); err != nil {
+		return answer{}, err
 	}
 	list, total, err := s.Workspaces.Projects(r.ctx, r.actor, r.vars["organization"], filter, p.page())
 	if err != nil {
 		return answer{}, err
 	}
-	items := make([]*projectView, 0, len(list))
-	for _, project := range list {
-		items = append(items, newProjectView(r.actor, project, r.vars["organization"]))
+	items, included, err := s.projectViews(r, list)
+	if err != nil {
+		return answer{}, err
 	}
-	return page(items, p, total), nil
+	return page(items, p, total, included...), nil
 }
 
 func (s *server) readProject(r *request) (answer, error) {
@@ -73,44 +108,87 @@ func (s *server) readProject(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	name, err := s.organizationName(r, p.Organization)
+	items, included, err := s.projectViews(r, []workspaces.Project{p})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(newProjectView(r.actor, p, name)), nil
+	return ok(items[0], included...), nil
 }
 
-// organizationName finds the name of an organization that the actor sees.
-func (s *server) organizationName(r *request, organization ids.Organization) (string, error) {
-	visible, _, err := s.Accounts.Organizations(r.ctx, r.actor, accounts.Page{})
+type projectAttributes struct {
+	Name                 Opt[string]                        `json:"name"`
+	Description          Opt[string]                        `json:"description"`
+	DefaultExecutionMode Opt[string]                        `json:"default-execution-mode"`
+	DefaultAgentPoolID   Opt[string]                        `json:"default-agent-pool-id"`
+	SettingOverwrites    Opt[projectSettingOverwritesInput] `json:"setting-overwrites"`
+}
+
+type projectSettingOverwritesInput struct {
+	ExecutionMode *bool `json:"default-execution-mode"`
+	AgentPool     *bool `json:"default-agent-pool"`
+}
+
+// projectInput reads what a request says about a project.
+func projectInput(r *request) (c workspaces.ProjectChanges, err error) {
+	body, err := r.body()
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	for _, o := range visible {
-		if o.ID == organization {
-			return o.Name, nil
-		}
+	in, err := decode[projectAttributes](body, "projects")
+	if err != nil {
+		return c, err
 	}
-	return "", fault.Missing("organization", string(organization))
+	a := in.Attributes
+	c = workspaces.ProjectChanges{Name: a.Name.Pointer(), Description: textOrEmpty(a.Description)}
+	c.ExecutionMode = (*workspaces.ExecutionMode)(a.DefaultExecutionMode.Pointer())
+	if c.AgentPool, err = agentPool(a.DefaultAgentPoolID); err != nil {
+		return c, err
+	}
+	if c.InheritMode, err = inheritMode(a.SettingOverwrites.Value.ExecutionMode, a.SettingOverwrites.Value.AgentPool); err != nil {
+		return c, err
+	}
+	bindings, given, err := relatedMany[bindingAttributes](in, "tag-bindings", "tag-bindings")
+	if given {
+		wanted := bindingsOf(bindings)
+		c.Bindings = &wanted
+	}
+	return c, err
 }
 
 func (s *server) createProject(r *request) (answer, error) {
-	body, err := r.body()
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := decode[struct {
-		Name        Opt[string] `json:"name"`
-		Description Opt[string] `json:"description"`
-	}](body, "projects")
+	c, err := projectInput(r)
 	if err != nil {
 		return answer{}, err
 	}
 	p, err := s.Workspaces.CreateProject(r.ctx, r.actor, r.vars["organization"], workspaces.NewProject{
-		Name: in.Attributes.Name.Or(""), Description: in.Attributes.Description.Or(""),
+		Name: orEmpty(c.Name), Description: orEmpty(c.Description), ProjectSettings: c.ProjectSettings,
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return created(newProjectView(r.actor, p, r.vars["organization"])), nil
+	return created(newProjectView(r.actor, p)), nil
+}
+
+func (s *server) updateProject(r *request) (answer, error) {
+	project, err := id[ids.Project](r)
+	if err != nil {
+		return answer{}, err
+	}
+	c, err := projectInput(r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := s.Workspaces.UpdateProject(r.ctx, r.actor, project, c)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(newProjectView(r.actor, p)), nil
+}
+
+func (s *server) deleteProject(r *request) (answer, error) {
+	project, err := id[ids.Project](r)
+	if err != nil {
+		return answer{}, err
+	}
+	return noContent(), s.Workspaces.DeleteProject(r.ctx, r.actor, project)
 }

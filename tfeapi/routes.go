@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/holdfast-run/holdfast/gates"
 )
@@ -21,14 +22,20 @@ func (s *server) routes() []route {
 		workspace    = api + "workspaces/{id}"
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
+		project      = api + "projects/{id}"
+		varset       = api + "varsets/{id}"
+		retention    = "/relationships/data-retention-policy"
 	)
-	return append(s.teamRoutes(), []route{
+	routes := append(s.teamRoutes(), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},
 		{method: get, path: api + "ping", open: true, handle: s.ping},
 
 		{method: get, path: api + "account/details", handle: s.accountDetails},
+		{method: patch, path: api + "account/update", handle: s.updateAccount},
+		{method: get, path: api + "users/{id}/avatar", open: true, handle: s.avatar},
+		{method: get, path: "/api/meta/ip-ranges", open: true, handle: s.readIPRanges},
 		{method: post, path: api + "account/actions/step-up", handle: s.stepUp},
 		{method: get, path: api + "account/totp", handle: s.readFactor},
 		{method: post, path: api + "account/totp", handle: s.beginTOTP},
@@ -42,12 +49,25 @@ func (s *server) routes() []route {
 		{method: del, path: organization, handle: s.deleteOrganization},
 		{method: get, path: organization + "/entitlement-set", handle: s.entitlements},
 		{method: get, path: organization + "/capacity", handle: s.capacity},
+		{method: get, path: organization + "/runs", handle: s.listOrganizationRuns},
 		{method: get, path: organization + "/runs/queue", handle: s.runQueue},
 		{method: get, path: organization + "/held-workspaces", handle: s.listHeld},
+		{method: get, path: organization + retention, handle: s.readOrganizationRetention},
+		{method: post, path: organization + retention, handle: s.setOrganizationRetention},
+		{method: del, path: organization + retention, handle: s.clearOrganizationRetention},
 
 		{method: get, path: organization + "/projects", handle: s.listProjects},
 		{method: post, path: organization + "/projects", handle: s.createProject},
-		{method: get, path: api + "projects/{id}", handle: s.readProject},
+		{method: get, path: project, handle: s.readProject},
+		{method: patch, path: project, handle: s.updateProject},
+		{method: del, path: project, handle: s.deleteProject},
+		{method: get, path: project + "/tag-bindings", handle: s.listProjectBindings},
+		{method: patch, path: project + "/tag-bindings", handle: s.setProjectBindings},
+		{method: get, path: project + "/effective-tag-bindings", handle: s.listEffectiveProjectBindings},
+		{method: get, path: organization + "/reserved-tag-keys", handle: s.listReservedTagKeys},
+		{method: post, path: organization + "/reserved-tag-keys", handle: s.createReservedTagKey},
+		{method: patch, path: api + "reserved-tag-keys/{id}", handle: s.updateReservedTagKey},
+		{method: del, path: api + "reserved-tag-keys/{id}", handle: s.deleteReservedTagKey},
 
 		{method: get, path: organization + "/agent-pools", handle: s.listPools},
 		{method: post, path: organization + "/agent-pools", handle: s.createPool},
@@ -68,6 +88,8 @@ func (s *server) routes() []route {
 		{method: post, path: api + "tags/{id}/relationships/workspaces", handle: s.tagWorkspaces},
 
 		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
+		{method: get, path: api + "admin/feature-sets", handle: s.listFeatureSets},
+		{method: post, path: api + "admin/organizations/{organization}/subscription", handle: s.subscribe},
 		{method: get, path: api + "admin/terraform-versions", handle: s.listVersions},
 		{method: get, path: api + "admin/launch-controls", handle: s.readLaunchControls},
 		{method: put, path: api + "admin/launch-controls", handle: s.setLaunchControls},
@@ -94,6 +116,21 @@ func (s *server) routes() []route {
 		{method: post, path: workspace + "/actions/unlock", handle: s.unlockWorkspace},
 		{method: post, path: workspace + "/actions/force-unlock", handle: s.forceUnlockWorkspace},
 
+		{method: get, path: organization + "/ssh-keys", handle: s.listSSHKeys},
+		{method: post, path: organization + "/ssh-keys", handle: s.createSSHKey},
+		{method: get, path: api + "ssh-keys/{id}", handle: s.readSSHKey},
+		{method: patch, path: api + "ssh-keys/{id}", handle: s.updateSSHKey},
+		{method: del, path: api + "ssh-keys/{id}", handle: s.deleteSSHKey},
+		{method: patch, path: workspace + "/relationships/ssh-key", handle: s.assignSSHKey},
+		{method: get, path: workspace + "/resources", handle: s.listWorkspaceResources},
+		{method: get, path: workspace + "/run-triggers", handle: s.listRunTriggers},
+		{method: post, path: workspace + "/run-triggers", handle: s.createRunTrigger},
+		{method: get, path: api + "run-triggers/{id}", handle: s.readRunTrigger},
+		{method: del, path: api + "run-triggers/{id}", handle: s.deleteRunTrigger},
+		{method: get, path: workspace + retention, handle: s.readRetention},
+		{method: post, path: workspace + retention, handle: s.setRetention},
+		{method: del, path: workspace + retention, handle: s.clearRetention},
+
 		{method: get, path: workspace + "/relationships/tags", handle: s.listWorkspaceTags},
 		{method: post, path: workspace + "/relationships/tags", handle: s.addWorkspaceTags},
 		{method: del, path: workspace + "/relationships/tags", handle: s.removeWorkspaceTags},
@@ -104,6 +141,24 @@ func (s *server) routes() []route {
 		{method: get, path: workspace + "/tag-bindings", handle: s.listBindings},
 		{method: patch, path: workspace + "/tag-bindings", handle: s.setBindings},
 		{method: get, path: workspace + "/effective-tag-bindings", handle: s.listEffectiveBindings},
+
+		{method: get, path: workspace + "/all-vars", handle: s.listAllVariables},
+		{method: get, path: workspace + "/varsets", handle: s.listWorkspaceVariableSets},
+		{method: get, path: project + "/varsets", handle: s.listProjectVariableSets},
+		{method: get, path: organization + "/varsets", handle: s.listVariableSets},
+		{method: post, path: organization + "/varsets", handle: s.createVariableSet},
+		{method: get, path: varset, handle: s.readVariableSet},
+		{method: patch, path: varset, handle: s.updateVariableSet},
+		{method: del, path: varset, handle: s.deleteVariableSet},
+		{method: post, path: varset + "/relationships/workspaces", handle: s.applySetToWorkspaces},
+		{method: del, path: varset + "/relationships/workspaces", handle: s.removeSetFromWorkspaces},
+		{method: post, path: varset + "/relationships/projects", handle: s.applySetToProjects},
+		{method: del, path: varset + "/relationships/projects", handle: s.removeSetFromProjects},
+		{method: get, path: varset + "/relationships/vars", handle: s.listSetVariables},
+		{method: post, path: varset + "/relationships/vars", handle: s.createSetVariable},
+		{method: get, path: varset + "/relationships/vars/{variable}", handle: s.readSetVariable},
+		{method: patch, path: varset + "/relationships/vars/{variable}", handle: s.updateSetVariable},
+		{method: del, path: varset + "/relationships/vars/{variable}", handle: s.deleteSetVariable},
 
 		{method: get, path: workspace + "/vars", handle: s.listVariables},
 		{method: post, path: workspace + "/vars", handle: s.createVariable},
@@ -132,6 +187,14 @@ func (s *server) routes() []route {
 		{method: post, path: api + "runs", handle: s.createRun},
 		{method: get, path: api + "runs/{id}", handle: s.readRun},
 		{method: get, path: api + "runs/{id}/run-events", handle: s.listRunEvents},
+		{method: get, path: api + "run-events/{id}", handle: s.readRunEvent},
+		{method: get, path: api + "runs/{id}/comments", handle: s.listComments},
+		{method: post, path: api + "runs/{id}/comments", handle: s.createComment},
+		{method: get, path: api + "comments/{id}", handle: s.readComment},
+		{method: post, path: api + "plan-exports", handle: s.createPlanExport},
+		{method: get, path: api + "plan-exports/{id}", handle: s.readPlanExport},
+		{method: del, path: api + "plan-exports/{id}", handle: s.deletePlanExport},
+		{method: get, path: api + "plan-exports/{id}/download", handle: s.downloadPlanExport},
 		{method: get, path: api + "runs/{id}/review", handle: s.readReview},
 		{method: get, path: api + "runs/{id}/stages", handle: s.listStages},
 		{method: get, path: api + "runs/{id}/attempts", handle: s.listAttempts},
@@ -159,4 +222,5 @@ func (s *server) routes() []route {
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
 	}...)
+	return slices.Concat(routes, s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
 }

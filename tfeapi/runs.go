@@ -1,7 +1,7 @@
 package tfeapi
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -108,8 +108,8 @@ func (s *server) workspaceOfRun(r *request, d runs.Detail) (*workspaceView, erro
 	return view, nil
 }
 
-// listWorkspaceRuns leaves out the runs that only plan unless filter[operation] asks
-// for them: they wait for nobody, and a waiting client counts what is in front of it.
+// listWorkspaceRuns leaves out the runs that only plan unless a filter asks for them: they
+// wait for nobody, and a waiting client counts what is in front of it.
 func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 	workspace, err := id[ids.Workspace](r)
 	if err != nil {
@@ -119,16 +119,76 @@ func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	planOnly := strings.Contains(r.query.Get("filter[operation]"), "plan_only")
-	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runs.Filter{PlanOnly: planOnly, Limit: p.limit(), Offset: p.offset()})
+	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runFilter(r, p))
 	if err != nil {
 		return answer{}, err
 	}
-	items, err := s.runDocuments(r, list)
+	items, included, err := s.runList(r, list)
 	if err != nil {
 		return answer{}, err
 	}
-	return page(items, p, total), nil
+	return page(items, p, total, included...), nil
+}
+
+// listOrganizationRuns gives the runs of all workspaces. They are not counted.
+func (s *server) listOrganizationRuns(r *request) (answer, error) {
+	p, err := parsePaging(r.query)
+	if err != nil {
+		return answer{}, err
+	}
+	list, more, err := s.Runs.OrganizationRuns(r.ctx, r.actor, r.vars["organization"], runFilter(r, p))
+	if err != nil {
+		return answer{}, err
+	}
+	items, included, err := s.runList(r, list)
+	if err != nil {
+		return answer{}, err
+	}
+	drawn := page(items, p, 0, included...)
+	drawn.document.page = p.uncounted(more)
+	return drawn, nil
+}
+
+// runFilter reads what a list of runs is narrowed by.
+func runFilter(r *request, p paging) runs.Filter {
+	q := r.query
+	f := runs.Filter{
+		Sources: commaList(q, "filter[source]"), Operations: commaList(q, "filter[operation]"), User: q.Get("search[user]"), Search: q.Get("search[basic]"),
+		Workspaces: commaList(q, "filter[workspace_names]"), Pools: commaList(q, "filter[agent_pool_names]"), Limit: p.limit(), Offset: p.offset(),
+		Nothing: q.Get("search[commit]") != "", // no run here is of a commit
+	}
+	f.PlanOnly = slices.Contains(f.Operations, "plan_only")
+	statuses := slices.Concat(commaList(q, "filter[status]"), statusGroups[q.Get("filter[status_group]")])
+	if len(statuses) > 0 {
+		f.Statuses = durableStatuses(statuses)
+		f.Nothing = f.Nothing || len(f.Statuses) == 0
+	}
+	return f
+}
+
+// statusGroups are what clients call several statuses together.
+var statusGroups = map[string][]string{
+	"non_final": {"pending", "plan_queued", "planning", "planned", "planned_and_saved", "confirmed", "apply_queued", "applying"},
+	"final":     {"applied", "planned_and_finished", "discarded", "errored", "canceled"},
+	"discardable": {
+		"planned", "planned_and_saved", "pending",
+	},
+}
+
+// runList draws runs, with their workspaces where the request asks for them.
+func (s *server) runList(r *request, list []runs.Detail) (items []*runView, included []view, err error) {
+	if items, err = s.runDocuments(r, list); err != nil || !r.includes()["workspace"] {
+		return items, nil, err
+	}
+	wanted := make([]ids.Workspace, 0, len(list))
+	for _, d := range list {
+		wanted = append(wanted, d.WorkspaceID)
+	}
+	found, err := s.Workspaces.Some(r.ctx, r.actor, wanted)
+	for _, w := range found {
+		included = append(included, s.newWorkspaceView(r.actor, w))
+	}
+	return items, included, err
 }
 
 type runAttributes struct {
@@ -145,6 +205,7 @@ type runAttributes struct {
 	TargetAddrs     Opt[[]string]      `json:"target-addrs"`
 	ReplaceAddrs    Opt[[]string]      `json:"replace-addrs"`
 	GenerateConfig  Opt[bool]          `json:"allow-config-generation"`
+	Version         Opt[string]        `json:"terraform-version"`
 	Variables       Opt[[]runVariable] `json:"variables"`
 }
 
@@ -177,9 +238,9 @@ func runInput(r *request) (n runs.NewRun, err error) {
 	a := in.Attributes
 	n = runs.NewRun{
 		Operation: runs.Operation(a.Operation.Or("")), Teardown: a.Teardown.Or(false),
-		Message: a.Message.Or(""), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
+		Message: messageOr(a.Message), Source: runSource(r), PlanOnly: a.PlanOnly.Or(false), SavePlan: a.SavePlan.Or(false), IsDestroy: a.IsDestroy.Or(false),
 		Refresh: a.Refresh.Pointer(), RefreshOnly: a.RefreshOnly.Or(false), AutoApply: a.AutoApply.Pointer(), AllowEmptyApply: a.AllowEmptyApply.Or(false),
-		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value, GenerateConfig: a.GenerateConfig.Or(false),
+		TargetAddrs: a.TargetAddrs.Value, ReplaceAddrs: a.ReplaceAddrs.Value, GenerateConfig: a.GenerateConfig.Or(false), TerraformVersion: a.Version.Or(""),
 	}
 	for _, v := range a.Variables.Value {
 		n.Variables = append(n.Variables, runs.Variable{Key: v.Key, Value: v.Value, HCL: true})
@@ -191,6 +252,14 @@ func runInput(r *request) (n runs.NewRun, err error) {
 		n.Configuration, err = ids.Parse[ids.ConfigurationVersion](configuration)
 	}
 	return n, err
+}
+
+// messageOr gives a run that says nothing of itself a message for people.
+func messageOr(said Opt[string]) string {
+	if message := said.Or(""); message != "" {
+		return message
+	}
+	return "Queued manually over the API"
 }
 
 // integrationHeader is on all requests of tofu's cloud integration, with the value

@@ -94,7 +94,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: mayApply, CanForceExecute: mayApply,
 		},
 		HasChanges: p.plan == "finished" && r.HasChanges != nil && *r.HasChanges,
-		Message:    r.Message, Source: r.Source, TriggerReason: "manual", CreatedAt: r.CreatedAt, CanceledAt: canceledAt(r),
+		Message:    r.Message, Source: r.Source, TriggerReason: triggerReason(r), CreatedAt: r.CreatedAt, CanceledAt: canceledAt(r),
 		ForceCancelAvailableAt: r.ForceCancelAvailableAt, StatusTimestamps: runTimestamps(d, p),
 		PlanOnly: r.PlanOnly, SavePlan: r.SavePlan, IsDestroy: r.IsDestroy, Refresh: r.Refresh, RefreshOnly: r.RefreshOnly, AutoApply: r.AutoApply,
 		AllowEmptyApply: r.AllowEmptyApply, TargetAddrs: list(r.TargetAddrs), ReplaceAddrs: list(r.ReplaceAddrs), AllowConfigGeneration: r.GenerateConfig,
@@ -108,7 +108,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},
 			"configuration-version": ref{"configuration-versions", string(r.ConfigurationVersionID)}, "created-by": ref{"users", string(r.CreatedBy)},
-			"run-events": runEventRefs(d), "cost-estimate": nil, "comments": []ref{},
+			"run-events": runEventRefs(d), "cost-estimate": nil, "comments": refs("comments", r.Comments), "confirmed-by": optional("users", r.ConfirmedBy),
 			"source-run": runRef(r.SourceRunID), "promoted-runs": runRefs(r.PromotedRuns), "replan-of": runRef(r.ReplanOf),
 		},
 	}
@@ -116,6 +116,17 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		view.Variables = append(view.Variables, runVariable{Key: v.Key, Value: v.Value})
 	}
 	return view
+}
+
+// triggerReason says what made the run.
+func triggerReason(r runs.Run) string {
+	switch r.Source {
+	case runs.SourceOfTriggers:
+		return "run_trigger"
+	case runs.SourceOfSchedules:
+		return "schedule"
+	}
+	return "manual"
 }
 
 func newRunFence(r runs.Run) *runFence {

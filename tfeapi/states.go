@@ -58,7 +58,7 @@ const stateFormat = 4
 func (s *server) newStateVersionView(v state.Version, uploads bool) *stateVersionView {
 	view := &stateVersionView{
 		ID: string(v.ID), CreatedAt: v.CreatedAt, FinalizedAt: v.FinalizedAt, Status: string(v.Status), DiscardReason: v.DiscardReason,
-		Serial: v.Serial, Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256, StateVersion: stateFormat, TerraformVersion: v.TerraformVersion,
+		Serial: v.DeclaredSerial, Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256, StateVersion: stateFormat, TerraformVersion: v.TerraformVersion,
 		ClientEncrypted: v.ClientEncrypted, ResourcesProcessed: v.Status == state.Finalized, Resources: make([]stateResource, 0, len(v.Resources)),
 		related: relations{"workspace": ref{"workspaces", string(v.Workspace)}, "run": optional("runs", v.Run), "created-by": optional("users", v.CreatedBy)},
 	}
@@ -70,7 +70,12 @@ func (s *server) newStateVersionView(v state.Version, uploads bool) *stateVersio
 		view.Resources = append(view.Resources, stateResource{Name: r.Name, Type: r.Type, Count: r.Instances, Module: module, Provider: r.Provider})
 	}
 	base := s.Address + "/api/v2/state-versions/" + view.ID
-	if v.Status == state.Finalized {
+	switch {
+	case v.DeletedAt != nil:
+		view.Status = "backing_data_permanently_deleted"
+	case v.HiddenAt != nil:
+		view.Status = "backing_data_soft_deleted"
+	case v.Status == state.Finalized:
 		view.DownloadURL = address(base + "/download")
 		if v.JSONObject != "" {
 			view.JSONDownloadURL = address(base + "/json-download")

@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"slices"
+
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -121,4 +123,30 @@ func ended(f runFacts) projection {
 	default: // plan_failed, plan_credentials_required
 		return projection{run: "errored", plan: "errored", apply: "unreachable"}
 	}
+}
+
+// durableStatuses gives the durable statuses of which one is shown as one of the wanted
+// ones, for filters. Where the same status may be shown in several ways, it is among them.
+func durableStatuses(wanted []string) []string {
+	found := []string{}
+	for _, status := range runs.Statuses {
+		if slices.ContainsFunc(shownAs(status), func(shown string) bool { return slices.Contains(wanted, shown) }) {
+			found = append(found, string(status))
+		}
+	}
+	return found
+}
+
+// shownAs gives every status under which clients may know a durable one.
+func shownAs(durable runs.Status) (names []string) {
+	for bits := range 1 << 7 {
+		f := runFacts{
+			durable: durable, planAttempt: bits&1 != 0, planFinished: true, savePlan: bits&2 != 0, keepsPlan: bits&4 != 0, autoApply: bits&8 != 0,
+			confirmed: bits&16 != 0, applyAttempt: bits&32 != 0, planJustFinished: bits&64 != 0,
+		}
+		if shown := project(f).run; !slices.Contains(names, shown) {
+			names = append(names, shown)
+		}
+	}
+	return names
 }

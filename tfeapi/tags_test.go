@@ -97,7 +97,7 @@ func TestWorkspaceListFilters(t *testing.T) {
 	assert.Equal(t, []string{"db"}, list(tfe.WorkspaceListOptions{TagBindings: []*tfe.TagBinding{{Key: "env", Value: "prod"}}}))
 	assert.Equal(t, []string{"db", "app-prod", "app-dev"}, list(tfe.WorkspaceListOptions{Sort: "-name"}))
 	assert.Empty(t, list(tfe.WorkspaceListOptions{ProjectID: "prj-1234567890123456"}))
-	for _, query := range []string{"filter[tagged][0][value]=prod", "filter[anything]=x", "search[what]=x", "sort=size", "filter[current-run][status]=applied"} {
+	for _, query := range []string{"filter[tagged][0][value]=prod", "filter[anything]=x", "search[what]=x", "sort=size", "filter[unknown]=applied"} {
 		name, value, _ := strings.Cut(query, "=")
 		response, text := w.send("GET", "/api/v2/organizations/acme/workspaces?"+url.Values{name: {value}}.Encode(), w.ann, "")
 		assert.Equal(t, 400, response.StatusCode, query+text)

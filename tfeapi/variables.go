@@ -15,17 +15,19 @@ type variableView struct {
 	Category    string  `jsonapi:"attr,category"`
 	HCL         bool    `jsonapi:"attr,hcl"`
 	Sensitive   bool    `jsonapi:"attr,sensitive"`
-	workspace   string
+	VersionID   string  `jsonapi:"attr,version-id"`
+	related     relations
 }
 
-func (v *variableView) relations() relations {
-	return relations{"configurable": ref{"workspaces", v.workspace}}
-}
+func (v *variableView) relations() relations { return v.related }
 
 func newVariableView(v workspaces.Variable) *variableView {
 	view := &variableView{
-		ID: string(v.ID), Key: v.Key, Description: v.Description, Category: string(v.Category), HCL: v.HCL, Sensitive: v.Sensitive,
-		workspace: string(v.Workspace),
+		ID: string(v.ID), Key: v.Key, Description: v.Description, Category: string(v.Category), HCL: v.HCL, Sensitive: v.Sensitive, VersionID: v.VersionID,
+		related: relations{"configurable": ref{"workspaces", string(v.Workspace)}},
+	}
+	if v.Set != "" {
+		view.related = relations{"varset": ref{"varsets", string(v.Set)}}
 	}
 	if !v.Sensitive {
 		view.Value = &v.Value
@@ -43,11 +45,28 @@ func (s *server) listVariables(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return all(variableViews(list)), nil
+}
+
+func variableViews(list []workspaces.Variable) []*variableView {
 	items := make([]*variableView, 0, len(list))
 	for _, v := range list {
 		items = append(items, newVariableView(v))
 	}
-	return all(items), nil
+	return items
+}
+
+// listAllVariables answers with what runs get, the variables of sets included.
+func (s *server) listAllVariables(r *request) (answer, error) {
+	workspace, err := id[ids.Workspace](r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Workspaces.AllVariables(r.ctx, r.actor, workspace)
+	if err != nil {
+		return answer{}, err
+	}
+	return all(variableViews(list)), nil
 }
 
 // variableOf reads workspace and variable out of the path.
@@ -69,12 +88,17 @@ func (s *server) readVariable(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return oneVariable(list, variable)
+}
+
+// oneVariable answers with one of a list.
+func oneVariable(list []workspaces.Variable, id ids.Variable) (answer, error) {
 	for _, v := range list {
-		if v.ID == variable {
+		if v.ID == id {
 			return ok(newVariableView(v)), nil
 		}
 	}
-	return answer{}, fault.Missing("variable", string(variable))
+	return answer{}, fault.Missing("variable", string(id))
 }
 
 type variableAttributes struct {
@@ -84,6 +108,21 @@ type variableAttributes struct {
 	Category    Opt[string] `json:"category"`
 	HCL         Opt[bool]   `json:"hcl"`
 	Sensitive   Opt[bool]   `json:"sensitive"`
+}
+
+// variable is a new one as a request describes it.
+func (a variableAttributes) variable() workspaces.Variable {
+	return workspaces.Variable{
+		Key: a.Key.Or(""), Value: a.Value.Or(""), Category: workspaces.Category(a.Category.Or("")),
+		HCL: a.HCL.Or(false), Sensitive: a.Sensitive.Or(false), Description: a.Description.Or(""),
+	}
+}
+
+func (a variableAttributes) changes() workspaces.VariableChanges {
+	return workspaces.VariableChanges{
+		Key: a.Key.Pointer(), Value: textOrEmpty(a.Value), Category: (*workspaces.Category)(a.Category.Pointer()), HCL: a.HCL.Pointer(), Sensitive: a.Sensitive.Pointer(),
+		Description: textOrEmpty(a.Description),
+	}
 }
 
 func variableInput(r *request) (variableAttributes, error) {
@@ -104,10 +143,7 @@ func (s *server) createVariable(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	v, err := s.Workspaces.CreateVariable(r.ctx, r.actor, workspace, workspaces.Variable{
-		Key: a.Key.Or(""), Value: a.Value.Or(""), Category: workspaces.Category(a.Category.Or("")),
-		HCL: a.HCL.Or(false), Sensitive: a.Sensitive.Or(false), Description: a.Description.Or(""),
-	})
+	v, err := s.Workspaces.CreateVariable(r.ctx, r.actor, workspace, a.variable())
 	if err != nil {
 		return answer{}, err
 	}
@@ -123,14 +159,7 @@ func (s *server) updateVariable(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	changes := workspaces.VariableChanges{
-		Key: a.Key.Pointer(), Value: textOrEmpty(a.Value), HCL: a.HCL.Pointer(), Sensitive: a.Sensitive.Pointer(), Description: textOrEmpty(a.Description),
-	}
-	if a.Category.Set() {
-		category := workspaces.Category(a.Category.Value)
-		changes.Category = &category
-	}
-	v, err := s.Workspaces.UpdateVariable(r.ctx, r.actor, workspace, variable, changes)
+	v, err := s.Workspaces.UpdateVariable(r.ctx, r.actor, workspace, variable, a.changes())
 	if err != nil {
 		return answer{}, err
 	}

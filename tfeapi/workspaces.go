@@ -3,6 +3,7 @@ package tfeapi
 import (
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
@@ -15,42 +16,11 @@ func (s *server) workspaceAnswer(r *request, w workspaces.Workspace, err error) 
 	if err != nil {
 		return answer{}, err
 	}
-	included, err := s.workspaceIncludes(r, w)
+	items, included, err := s.workspaceViews(r, []workspaces.Workspace{w})
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(s.newWorkspaceView(r.actor, w), included...), nil
-}
-
-// workspaceIncludes gives what the request asks to have in full beside a workspace.
-func (s *server) workspaceIncludes(r *request, w workspaces.Workspace) (included []view, err error) {
-	asked := r.includes()
-	if asked["organization"] {
-		o, err := s.Accounts.Organization(r.ctx, r.actor, w.OrganizationName)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, newOrganizationView(r.actor, o))
-	}
-	if asked["project"] {
-		p, err := s.Workspaces.Project(r.ctx, r.actor, w.Project)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, newProjectView(r.actor, p, w.OrganizationName))
-	}
-	if asked["current-run"] && w.CurrentRun != "" {
-		detail, err := s.Runs.Get(r.ctx, r.actor, w.CurrentRun)
-		if err != nil {
-			return nil, err
-		}
-		run, err := s.runDocument(r, detail)
-		if err != nil {
-			return nil, err
-		}
-		included = append(included, run)
-	}
-	return included, nil
+	return ok(items[0], included...), nil
 }
 
 func (s *server) listWorkspaces(r *request) (answer, error) {
@@ -67,14 +37,9 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	items, included := make([]*workspaceView, 0, len(list)), []view{}
-	for _, w := range list {
-		items = append(items, s.newWorkspaceView(r.actor, w))
-		more, err := s.workspaceIncludes(r, w)
-		if err != nil {
-			return answer{}, err
-		}
-		included = append(included, more...)
+	items, included, err := s.workspaceViews(r, list)
+	if err != nil {
+		return answer{}, err
 	}
 	return page(items, p, total, included...), nil
 }
@@ -88,12 +53,13 @@ func workspaceFilter(query url.Values) (filter workspaces.Filter, err error) {
 		return filter, err
 	}
 	filter.Project = ids.Project(query.Get("filter[project][id]")) // whatever it is, it selects nothing but its own
-	switch sort := query.Get("sort"); sort {
-	case "", "name":
-	case "-name":
-		filter.Descending = true
+	switch filter.Sort = query.Get("sort"); filter.Sort {
+	case "", "name", "-name", "current-run.created-at", "-current-run.created-at":
 	default:
-		return filter, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be sorted by %q. Sort by name or -name.", sort)
+		return filter, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be sorted by %q. Sort by name or current-run.created-at, or by one of them with - before it.", filter.Sort)
+	}
+	if wanted := commaList(query, "filter[current-run][status]"); len(wanted) > 0 {
+		filter.RunStatuses = durableStatuses(wanted)
 	}
 	for name := range query {
 		narrows := strings.HasPrefix(name, "filter[") || strings.HasPrefix(name, "search[")
@@ -105,7 +71,7 @@ func workspaceFilter(query url.Values) (filter workspaces.Filter, err error) {
 }
 
 var workspaceFilters = map[string]bool{
-	"search[name]": true, "search[wildcard-name]": true, "search[tags]": true, "search[exclude-tags]": true, "filter[project][id]": true,
+	"search[name]": true, "search[wildcard-name]": true, "search[tags]": true, "search[exclude-tags]": true, "filter[project][id]": true, "filter[current-run][status]": true,
 }
 
 // commaList reads a comma-separated parameter. An empty one is no list.
@@ -154,6 +120,38 @@ type workspaceAttributes struct {
 	FailedApply      Opt[string]   `json:"failed-apply"`
 	GlobalState      Opt[bool]     `json:"global-remote-state"`
 	ProjectState     Opt[bool]     `json:"project-remote-state"`
+
+	SettingOverwrites   Opt[settingOverwritesInput] `json:"setting-overwrites"`
+	AutoApplyRunTrigger Opt[bool]                   `json:"auto-apply-run-trigger"`
+	QueueAllRuns        Opt[bool]                   `json:"queue-all-runs"`
+	AssessmentsEnabled  Opt[bool]                   `json:"assessments-enabled"`
+	AutoDestroyAt       Opt[time.Time]              `json:"auto-destroy-at"`
+	FileTriggersEnabled Opt[bool]                   `json:"file-triggers-enabled"`
+	TriggerPrefixes     Opt[[]string]               `json:"trigger-prefixes"`
+	TriggerPatterns     Opt[[]string]               `json:"trigger-patterns"`
+	SourceName          Opt[string]                 `json:"source-name"`
+	SourceURL           Opt[string]                 `json:"source-url"`
+}
+
+// settingOverwritesInput says which settings are a workspace's own.
+type settingOverwritesInput struct {
+	ExecutionMode *bool `json:"execution-mode"`
+	AgentPool     *bool `json:"agent-pool"`
+}
+
+// inheritMode reads whether execution mode and agent pool come from above. They go together.
+func inheritMode(mode, pool *bool) (*bool, error) {
+	if mode != nil && pool != nil && *mode != *pool {
+		return nil, fault.New(fault.Invalid, "invalid_attribute", "If agent-pool and execution-mode are both included in setting-overwrites, their values must be the same.").At("/data/attributes/setting-overwrites")
+	}
+	if mode == nil {
+		mode = pool
+	}
+	if mode == nil {
+		return nil, nil
+	}
+	inherit := !*mode
+	return &inherit, nil
 }
 
 // workspaceInput is what a request says about a workspace.
@@ -185,6 +183,13 @@ func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 	if said.settings.AgentPool, err = agentPool(a.AgentPoolID); err != nil {
 		return said, err
 	}
+	if said.settings.InheritMode, err = inheritMode(a.SettingOverwrites.Value.ExecutionMode, a.SettingOverwrites.Value.AgentPool); err != nil {
+		return said, err
+	}
+	said.settings.AutoApplyRunTrigger, said.settings.QueueAllRuns, said.settings.AssessmentsEnabled = a.AutoApplyRunTrigger.Pointer(), a.QueueAllRuns.Pointer(), a.AssessmentsEnabled.Pointer()
+	said.settings.AutoDestroyAt, said.settings.NoAutoDestroy = a.AutoDestroyAt.Pointer(), a.AutoDestroyAt.Null
+	said.settings.FileTriggersEnabled, said.settings.TriggerPrefixes, said.settings.TriggerPatterns = a.FileTriggersEnabled.Pointer(), listOrEmpty(a.TriggerPrefixes), listOrEmpty(a.TriggerPatterns)
+	said.settings.SourceName, said.settings.SourceURL = textOrEmpty(a.SourceName), textOrEmpty(a.SourceURL)
 	said.settings.RunnerSelector = listOrEmpty(a.RunnerSelector)
 	text, err := in.related("project", "projects")
 	if err != nil {

@@ -48,6 +48,12 @@ type workspaceView struct {
 	LockedReason               string               `jsonapi:"attr,locked-reason"`
 	RecoveryHeld               bool                 `jsonapi:"attr,recovery-held"`
 	LockEpoch                  int64                `jsonapi:"attr,lock-epoch"`
+	AutoApplyRunTrigger        bool                 `jsonapi:"attr,auto-apply-run-trigger"`
+	AutoDestroyAt              *time.Time           `jsonapi:"attr,auto-destroy-at,iso8601"`
+	SourceName                 string               `jsonapi:"attr,source-name"`
+	SourceURL                  string               `jsonapi:"attr,source-url"`
+	ResourceCount              int                  `jsonapi:"attr,resource-count"`
+	RunsCount                  int                  `jsonapi:"attr,workspace-kpis-runs-count"`
 	SettingOverwrites          settingOverwrites    `jsonapi:"attr,setting-overwrites"`
 	Actions                    workspaceActions     `jsonapi:"attr,actions"`
 	Permissions                workspacePermissions `jsonapi:"attr,permissions"`
@@ -130,13 +136,18 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *wo
 		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
 		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted, EnvironmentClass: string(w.EnvironmentClass), FailedApply: string(w.FailedApply), GlobalRemoteState: w.GlobalRemoteState, ProjectRemoteState: w.ProjectRemoteState,
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
-		TagNames: listOf(w.TagNames), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
+		TagNames: listOf(w.TagNames), TriggerPrefixes: listOf(w.TriggerPrefixes), TriggerPatterns: listOf(w.TriggerPatterns),
+		QueueAllRuns: w.QueueAllRuns, FileTriggersEnabled: w.FileTriggersEnabled, AssessmentsEnabled: w.AssessmentsEnabled, AutoApplyRunTrigger: w.AutoApplyRunTrigger,
+		AutoDestroyAt: w.AutoDestroyAt, SourceName: w.SourceName, SourceURL: w.SourceURL, ResourceCount: w.Shown.ResourceCount, RunsCount: w.Shown.RunsCount,
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,
-		SettingOverwrites: settingOverwrites{ExecutionMode: true, AgentPool: true},
+		SettingOverwrites: settingOverwrites{ExecutionMode: !w.InheritsMode, AgentPool: !w.InheritsMode},
 		Actions:           workspaceActions{IsDestroyable: permissions.CanDestroy}, Permissions: permissions,
 		related: relations{
 			"organization": ref{"organizations", w.OrganizationName}, "project": ref{"projects", string(w.Project)},
-			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": optional("agent-pools", w.AgentPool), "ssh-key": nil,
+			"current-run": optional("runs", w.CurrentRun), "locked-by": lockedBy(w.Fence), "agent-pool": optional("agent-pools", w.AgentPool), "ssh-key": optional("ssh-keys", w.SSHKey),
+			"current-configuration-version": optional("configuration-versions", w.Shown.CurrentConfiguration),
+			"current-state-version":         optional("state-versions", w.Shown.CurrentState), "vars": refs("vars", w.Shown.Variables),
+			"data-retention-policy": retentionRef(w.Shown.RetentionID, w.Shown.RetentionDays),
 		},
 		self: "/api/v2/organizations/" + names, selfHTML: "/app/" + names,
 	}

@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/audit"
@@ -18,6 +19,7 @@ type Settings struct {
 	Description                *string
 	ExecutionMode              *ExecutionMode
 	AgentPool                  *ids.RunnerGroup // of mode Agent; empty is none
+	InheritMode                *bool            // true takes mode and pool of the project, whatever else is said of them
 	RunnerSelector             *[]string        // labels that a runner must have
 	TerraformVersion           *string
 	WorkingDirectory           *string
@@ -29,6 +31,16 @@ type Settings struct {
 	ClientEncrypted            *bool
 	EnvironmentClass           *EnvironmentClass
 	FailedApply                *FailedApply
+	AutoApplyRunTrigger        *bool
+	QueueAllRuns               *bool
+	AssessmentsEnabled         *bool
+	AutoDestroyAt              *time.Time
+	NoAutoDestroy              bool // takes the instant back
+	FileTriggersEnabled        *bool
+	TriggerPrefixes            *[]string
+	TriggerPatterns            *[]string
+	SourceName                 *string
+	SourceURL                  *string
 }
 
 // NewWorkspace is what a workspace is made from.
@@ -67,35 +79,35 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 			return err
 		}
 		id := ids.New[ids.Workspace]()
-		if err := n.mayRelease(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project})); err != nil {
+		if err := n.mayRelease(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project.ID})); err != nil {
 			return err
 		}
-		args := n.args(id, org.ID)
-		pool, err := n.pool(Workspace{ExecutionMode: Remote})
+		where, inherits, err := n.place(Workspace{ExecutionMode: project.ExecutionMode, AgentPool: project.AgentPool, InheritsMode: true}, project)
 		if err != nil {
 			return err
 		}
-		args["name"], args["project_id"], args["agent_pool_id"] = n.Name, project, pool
+		args := n.args(id, org.ID, where, inherits)
+		args["name"], args["project_id"], args["automated_by"] = n.Name, project.ID, n.automatedBy(actor)
 		if _, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceInsert"), args); err != nil {
 			return refusedRow(err)
 		}
-		if err := checkPool(ctx, tx, id, pool); err != nil {
+		if err := checkPool(ctx, tx, id, where); err != nil {
 			return err
 		}
 		if err := fence.Create(ctx, tx, org.ID, id); err != nil {
 			return err
 		}
-		made := Workspace{ID: id, Organization: org.ID}
+		made := Workspace{ID: id, Organization: org.ID, Project: project.ID}
 		if err := record(ctx, tx, actor, made, "workspace.created", map[string]any{"name": n.Name}); err != nil {
 			return err
 		}
 		if err := addTags(ctx, tx, actor, made, n.Tags); err != nil {
 			return err
 		}
-		if _, err := setBindings(ctx, tx, actor, made, n.Bindings); err != nil {
+		if _, err := setBindings(ctx, tx, actor, bindingsOf(made), n.Bindings); err != nil {
 			return err
 		}
-		w, err = Load(ctx, tx, id)
+		w, err = LoadShown(ctx, tx, id)
 		return err
 	})
 	if err != nil {
@@ -124,20 +136,16 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if err := c.mayRelease(actor, Object(before)); err != nil {
 			return err
 		}
-		if c.Project != nil && *c.Project != before.Project {
-			if err := authz.Allow(actor, authz.WorkspaceMove, Object(before)); err != nil {
-				return err
-			}
-			if _, err := projectFor(ctx, tx, actor, before.Organization, before.OrganizationName, c.Project); err != nil {
-				return err
-			}
-		}
-		args := c.args(id, before.Organization)
-		pool, err := c.pool(before)
+		project, err := movedTo(ctx, tx, actor, before, c.Project)
 		if err != nil {
 			return err
 		}
-		args["name"], args["project_id"], args["agent_pool_id"] = c.Name, c.Project, pool
+		where, inherits, err := c.place(before, project)
+		if err != nil {
+			return err
+		}
+		args := c.args(id, before.Organization, where, inherits)
+		args["name"], args["project_id"], args["automated_by"] = c.Name, c.Project, c.automatedBy(actor)
 		n, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceUpdate"), args)
 		if err != nil {
 			return refusedRow(err)
@@ -145,17 +153,17 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if n == 0 {
 			return fault.Missing("workspace", string(id)) // deleted since it was read
 		}
-		if c.AgentPool != nil {
-			if err := checkPool(ctx, tx, id, pool); err != nil {
+		if where != before.Placement() {
+			if err := checkPool(ctx, tx, id, where); err != nil {
 				return err
 			}
 		}
 		if c.Bindings != nil {
-			if err := replaceBindings(ctx, tx, actor, before, *c.Bindings); err != nil {
+			if err := replaceBindings(ctx, tx, actor, bindingsOf(before), *c.Bindings); err != nil {
 				return err
 			}
 		}
-		if w, err = Load(ctx, tx, id); err != nil {
+		if w, err = LoadShown(ctx, tx, id); err != nil {
 			return err
 		}
 		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply, "client_encrypted": w.ClientEncrypted,
@@ -188,44 +196,77 @@ func Tombstone(ctx context.Context, tx postgres.Tx, actor authz.Actor, id ids.Wo
 
 // projectFor gives the project a workspace goes into: the wanted one, if the
 // organization has it, else the default. The actor must be allowed to make workspaces in it.
-func projectFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.Organization, organization string, wanted *ids.Project) (ids.Project, error) {
+// What it settles stays until the transaction ends.
+func projectFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, org ids.Organization, organization string, wanted *ids.Project) (Project, error) {
 	if wanted == nil {
 		project, err := defaultProject(ctx, tx, org)
-		if err != nil || authz.Can(actor, authz.WorkspaceCreate, project.object()) {
-			return project.ID, err
+		if err != nil {
+			return Project{}, err
 		}
-		return "", authz.Allow(actor, authz.WorkspaceCreate, authz.Object{Organization: org, Noun: "organization", Name: organization})
+		if !authz.Can(actor, authz.WorkspaceCreate, project.object()) {
+			return Project{}, authz.Allow(actor, authz.WorkspaceCreate, authz.Object{Organization: org, Noun: "organization", Name: organization})
+		}
+		return heldProject(ctx, tx, org, project.ID)
 	}
-	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": *wanted})
-	missing := fault.Missing("project", string(*wanted)).At("/data/relationships/project")
+	project, err := heldProject(ctx, tx, org, *wanted)
+	if err != nil || authz.Can(actor, authz.WorkspaceCreate, project.object()) {
+		return project, err
+	}
+	if seen := seesProject(ctx, tx, actor, project); fault.Is(seen, fault.NotFound) {
+		return Project{}, missingProject(*wanted)
+	} else if seen != nil {
+		return Project{}, seen
+	}
+	return Project{}, authz.Forbidden(authz.WorkspaceCreate, project.object())
+}
+
+// movedTo gives the project of a workspace after a change that wants it in one, or says
+// nothing about it. To take it out of its project is a right of its own.
+func movedTo(ctx context.Context, tx postgres.Tx, actor authz.Actor, before Workspace, wanted *ids.Project) (Project, error) {
+	if wanted == nil || *wanted == before.Project {
+		return heldProject(ctx, tx, before.Organization, before.Project)
+	}
+	if err := authz.Allow(actor, authz.WorkspaceMove, Object(before)); err != nil {
+		return Project{}, err
+	}
+	return projectFor(ctx, tx, actor, before.Organization, before.OrganizationName, wanted)
+}
+
+// heldProject gives a project of the organization. What is inherited from it stays until
+// the transaction ends.
+func heldProject(ctx context.Context, tx postgres.Tx, org ids.Organization, id ids.Project) (Project, error) {
+	if _, err := postgres.Value[ids.Project](ctx, tx, queries.Get("ProjectHold"), postgres.Args{"id": id}); postgres.NoRow(err) {
+		return Project{}, missingProject(id)
+	} else if err != nil {
+		return Project{}, err
+	}
+	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
 	if postgres.NoRow(err) || (err == nil && project.Organization != org) {
-		return "", missing
+		return Project{}, missingProject(id)
 	}
-	if err != nil {
-		return "", err
-	}
-	if authz.Can(actor, authz.WorkspaceCreate, project.object()) {
-		return project.ID, nil
-	}
-	if seen := seesProject(ctx, tx, actor, project); seen != nil {
-		if fault.Is(seen, fault.NotFound) {
-			return "", missing
-		}
-		return "", seen
-	}
-	return "", authz.Forbidden(authz.WorkspaceCreate, project.object())
+	return project, err
+}
+
+func missingProject(id ids.Project) error {
+	return fault.Missing("project", string(id)).At("/data/relationships/project")
 }
 
 // args are the arguments that creating and updating have in common; an absent
 // setting is NULL.
-func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
+func (s Settings) args(id ids.Workspace, org ids.Organization, where accounts.Placement, inherits bool) postgres.Args {
+	prefixes, patterns := s.triggers()
 	return postgres.Args{
-		"id": id, "organization_id": org, "description": s.Description, "execution_mode": (*string)(s.ExecutionMode),
+		"id": id, "organization_id": org, "description": s.Description,
+		"execution_mode": string(where.Mode), "agent_pool_id": where.PoolOrNull(), "execution_mode_inherited": inherits,
 		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
 		"client_encrypted": s.ClientEncrypted, "runner_selector": s.RunnerSelector,
 		"environment_class": (*string)(s.EnvironmentClass), "failed_apply": (*string)(s.FailedApply),
 		"global_remote_state": s.GlobalRemoteState, "project_remote_state": s.ProjectRemoteState,
+		"auto_apply_run_trigger": s.AutoApplyRunTrigger, "queue_all_runs": s.QueueAllRuns, "assessments_enabled": s.AssessmentsEnabled,
+		"auto_destroy_at": s.AutoDestroyAt, "clear_auto_destroy": s.NoAutoDestroy,
+		"file_triggers_enabled": s.FileTriggersEnabled, "trigger_prefixes": prefixes, "trigger_patterns": patterns,
+		"source_name": s.SourceName, "source_url": s.SourceURL,
 	}
 }
 
@@ -243,34 +284,49 @@ func (s Settings) mayRelease(actor authz.Actor, object authz.Object) error {
 	return nil
 }
 
-// pool gives the pool that a workspace has after these settings, nil for none. The
-// mode and the pool go together.
-func (s Settings) pool(before Workspace) (*ids.RunnerGroup, error) {
-	mode, pool := before.ExecutionMode, before.AgentPool
-	if s.ExecutionMode != nil {
-		mode = *s.ExecutionMode
+// automatedBy is whose rights runs have that are started by the clock: those of whoever
+// set what starts them. Empty when these settings start none.
+func (s Settings) automatedBy(actor authz.Actor) ids.User {
+	if s.AutoDestroyAt == nil && (s.AssessmentsEnabled == nil || !*s.AssessmentsEnabled) {
+		return ""
 	}
-	if s.AgentPool != nil {
-		pool = *s.AgentPool
-	}
+	return actor.User
+}
+
+// triggers gives the two lists: entries of one clear the other.
+func (s Settings) triggers() (prefixes, patterns *[]string) {
+	filled := func(list *[]string) bool { return list != nil && len(*list) > 0 }
+	prefixes, patterns = s.TriggerPrefixes, s.TriggerPatterns
 	switch {
-	case mode == Agent && pool == "":
-		return nil, accounts.Invalid("agent-pool-id", "Agent pool must be specified when using 'agent' execution mode")
-	case mode == Agent:
-		return &pool, nil
-	case s.AgentPool != nil && pool != "":
-		return nil, accounts.Invalid("agent-pool-id", "Agent pool must not be specified unless using 'agent' execution mode")
+	case filled(patterns):
+		prefixes = &[]string{}
+	case filled(prefixes):
+		patterns = &[]string{}
 	}
-	return nil, nil
+	return prefixes, patterns
+}
+
+// place gives where runs are executed after these settings, and whether that is the
+// project's. Who names a mode or a pool has one of his own from then on.
+func (s Settings) place(before Workspace, project Project) (where accounts.Placement, inherits bool, err error) {
+	inherits = before.InheritsMode && s.ExecutionMode == nil && s.AgentPool == nil
+	if s.InheritMode != nil {
+		inherits = *s.InheritMode
+	}
+	if inherits {
+		return project.Placement(), true, nil
+	}
+	where, err = before.Placement().Changed("", "Agent pool", s.ExecutionMode, s.AgentPool)
+	return where, false, err
 }
 
 // checkPool refuses a pool that the workspace may not use. It is called once the
 // workspace is there, because a pool's scope may name its project.
-func checkPool(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, pool *ids.RunnerGroup) error {
-	if pool == nil {
+func checkPool(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, where accounts.Placement) error {
+	if where.Pool == "" {
 		return nil
 	}
-	return accounts.CheckPool(ctx, tx, workspace, *pool)
+	return accounts.CheckPool(ctx, tx, workspace, where.Pool)
 }
 
 // refusedRow says why the database refused a workspace.

@@ -1,9 +1,11 @@
 // Package workspaces keeps what an organization contains: projects, workspaces, their
 // variables and what they are found by.
 //
-// Owns: tables projects, workspaces, variables, tags, workspace_tags, tag_bindings,
+// Owns: tables projects, workspaces, variables, variable_sets with those they apply to and
+// their variables, tags, workspace_tags, tag_bindings,
 // team_workspaces, team_projects,
-// remote_state_consumers.
+// remote_state_consumers, project_tag_bindings,
+// reserved_tag_keys, ssh_keys, data_retention_policies.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
 // runs happen here; local: only the state is kept), environment class (whether production
@@ -11,8 +13,11 @@
 // where nothing is in doubt), variable (category terraform or
 // env; sensitive ones are never shown again), tombstone (a deleted workspace: its
 // row stays and its name is free, ST-23), tag (a word of the organization that
-// workspaces have), binding (a pair of key and value on one workspace), access (what a team may do in
-// a workspace or project: a fixed level or custom, stored as names of levels of authz), reserved (an environment variable that
+// workspaces have), binding (a pair of key and value on a workspace), access (what a team may do in
+// a workspace or project: a fixed level or custom, stored as names of levels of authz or project), variable set
+// (variables for many workspaces; with priority they go before what is said more
+// specifically), inherited (execution mode and pool as the project, and it as the
+// organization, has them), reserved (an environment variable that
 // would let a workspace steer the runner instead of its configuration), consumer (a
 // workspace whose runs may read the state of another).
 // Invariants: among the living, a name is taken once per organization, compared
@@ -20,7 +25,8 @@
 // (TestCreate…); the value of a variable is sealed in the database, bound to its
 // variable (TestVariableValuesAreSealed); nothing reserved can be set
 // (TestReserved…); of production a person always looks (constraint
-// workspaces_production_is_held); a tag is written once per organization (constraint tags_name); what the API says of an access is
+// workspaces_production_is_held); a workspace that inherits is where its project says, in the transaction
+// that says it (TestTheExecutionModeIsInherited); a tag is written once per organization (constraint tags_name); what the API says of an access is
 // read from the table of authz (TestAnAccessIsReadBackFromItsLevels).
 // The runs of another workspace read nothing of one that does not share its state with
 // them (TestWhoReadsTheStateOfAWorkspace).

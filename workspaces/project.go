@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -14,12 +15,16 @@ import (
 
 // Project is a named group of workspaces of one organization.
 type Project struct {
-	ID           ids.Project
-	Organization ids.Organization
-	Name         string
-	Description  string
-	IsDefault    bool // where workspaces go when nothing else is said
-	CreatedAt    time.Time
+	ID               ids.Project
+	Organization     ids.Organization
+	OrganizationName string
+	Name             string
+	Description      string
+	IsDefault        bool // where workspaces go when nothing else is said
+	CreatedAt        time.Time
+	ExecutionMode    ExecutionMode   // of workspaces that say none
+	AgentPool        ids.RunnerGroup // of mode Agent, else empty
+	Inherits         bool            // the two above are those of the organization, and change with it
 }
 
 // object is the project as authz is asked about it.
@@ -27,18 +32,29 @@ func (p Project) object() authz.Object {
 	return authz.Object{Organization: p.Organization, Project: p.ID, Noun: "project", Name: string(p.ID)}
 }
 
-// ProjectFilter selects projects. Names are exact; none means all.
-type ProjectFilter struct{ Names []string }
+// Placement is where runs of its workspaces are executed when they say nothing else.
+func (p Project) Placement() accounts.Placement {
+	return accounts.Placement{Mode: p.ExecutionMode, Pool: p.AgentPool}
+}
+
+// ProjectFilter selects projects. What is empty selects nothing away.
+type ProjectFilter struct {
+	Names    []string     // one of them, exactly
+	Search   string       // a part of the name, in any case
+	Bindings []TagBinding // each of them; an empty Value means any
+}
+
+func (f ProjectFilter) args(org ids.Organization) postgres.Args {
+	keys, values := splitBindings(f.Bindings)
+	return postgres.Args{
+		"organization_id": org, "filtered": len(f.Names) > 0, "names": slices.DeleteFunc(append([]string{}, f.Names...), func(name string) bool { return !accounts.Storable(name) }),
+		"search": f.Search, "keys": keys, "values": values,
+	}
+}
 
 // Projects gives the organization's projects by name, and how many match in all. A
 // name nobody uses matches nothing: the answer is an empty list, never NotFound.
 func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization string, filter ProjectFilter, page Page) ([]Project, int, error) {
-	names := make([]string, 0, len(filter.Names))
-	for _, name := range filter.Names {
-		if accounts.Storable(name) {
-			names = append(names, name)
-		}
-	}
 	var projects []Project
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.projects", func(tx postgres.Tx) error {
@@ -47,11 +63,13 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 			return err
 		}
 		scope, places := authz.Where(actor, authz.ProjectRead, org.ID), authz.Where(actor, authz.WorkspaceRead, org.ID) // see seesProject
-		args := postgres.Args{"organization_id": org.ID, "all": scope.All || places.All, "visible": scope.Projects, "workspaces": places.Workspaces, "filtered": len(filter.Names) > 0, "names": names, "limit": page.Limit(), "offset": page.Offset()}
-		if projects, err = postgres.All[Project](ctx, tx, queries.Get("Projects"), args); err != nil {
+		args := filter.args(org.ID)
+		args["all"], args["visible"], args["workspaces"] = scope.All || places.All, scope.Projects, places.Workspaces
+		if total, err = postgres.Value[int](ctx, tx, queries.Get("ProjectsCount"), args); err != nil {
 			return err
 		}
-		total, err = postgres.Value[int](ctx, tx, queries.Get("ProjectsCount"), args)
+		args["limit"], args["offset"] = page.Limit(), page.Offset()
+		projects, err = postgres.All[Project](ctx, tx, queries.Get("Projects"), args)
 		return err
 	})
 	return projects, total, err
@@ -61,16 +79,21 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project) (Project, error) {
 	var project Project
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.project", func(tx postgres.Tx) (err error) {
-		project, err = postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
-		if postgres.NoRow(err) {
-			return fault.Missing("project", string(id))
-		}
-		if err != nil {
+		if project, err = loadProject(ctx, tx, id); err != nil {
 			return err
 		}
 		return seesProject(ctx, tx, actor, project)
 	})
+	return project, err
+}
+
+// allowedProject gives a project to an actor who may do action with it.
+func allowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
+	project, err := loadProject(ctx, tx, id)
 	if err != nil {
+		return Project{}, err
+	}
+	if err := authz.Allow(actor, action, project.object()); err != nil {
 		return Project{}, err
 	}
 	return project, nil
@@ -94,6 +117,14 @@ func seesProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, project
 	return refused
 }
 
+func loadProject(ctx context.Context, tx postgres.Tx, id ids.Project) (Project, error) {
+	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Project{}, fault.Missing("project", string(id))
+	}
+	return project, err
+}
+
 // DefaultProject gives the project in which new workspaces of the organization go.
 func (s *Service) DefaultProject(ctx context.Context, actor authz.Actor, organization string) (Project, error) {
 	var project Project
@@ -112,8 +143,33 @@ func defaultProject(ctx context.Context, tx postgres.Tx, org ids.Organization) (
 	return postgres.One[Project](ctx, tx, queries.Get("ProjectDefault"), postgres.Args{"organization_id": org})
 }
 
+// ProjectSettings are what a project can be told; what is nil stays, or is as by default:
+// with the execution mode of the organization.
+type ProjectSettings struct {
+	ExecutionMode *ExecutionMode
+	AgentPool     *ids.RunnerGroup // empty is none
+	InheritMode   *bool            // true takes mode and pool of the organization, whatever else is said of them
+	Bindings      *[]TagBinding    // replaces all of them
+}
+
+// own gives what the project says itself after these settings, nil when it inherits.
+func (c ProjectSettings) own(before Project) (*accounts.Placement, error) {
+	inherits := before.Inherits && c.ExecutionMode == nil && c.AgentPool == nil
+	if c.InheritMode != nil {
+		inherits = *c.InheritMode
+	}
+	if inherits {
+		return nil, nil
+	}
+	where, err := before.Placement().Changed("default-", "Default agent pool", c.ExecutionMode, c.AgentPool)
+	return &where, err
+}
+
 // NewProject is what a project is made from.
-type NewProject struct{ Name, Description string }
+type NewProject struct {
+	Name, Description string
+	ProjectSettings
+}
 
 // CreateProject makes a project. A name in use or against the rule is Invalid.
 func (s *Service) CreateProject(ctx context.Context, actor authz.Actor, organization string, n NewProject) (Project, error) {
@@ -123,30 +179,150 @@ func (s *Service) CreateProject(ctx context.Context, actor authz.Actor, organiza
 		if err != nil {
 			return err
 		}
-		if err := checkProjectName(n.Name); err != nil {
+		if err := checkProject(&n.Name, &n.Description); err != nil {
 			return err
 		}
-		if err := accounts.CheckText("description", "Description", n.Description, maxDescription); err != nil {
+		where, err := n.own(Project{ExecutionMode: org.DefaultExecutionMode, AgentPool: org.DefaultAgentPool, Inherits: true})
+		if err != nil {
 			return err
 		}
-		project, err = insertProject(ctx, tx, actor, Project{Organization: org.ID, Name: n.Name, Description: n.Description})
+		if project, err = insertProject(ctx, tx, actor, Project{Organization: org.ID, Name: n.Name, Description: n.Description}, where); err != nil {
+			return err
+		}
+		if n.Bindings != nil {
+			_, err = setBindings(ctx, tx, actor, bindingsOfProject(project), *n.Bindings)
+		}
 		return err
 	})
 	return project, err
 }
 
-func insertProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, p Project) (Project, error) {
-	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectInsert"), postgres.Args{
-		"id": ids.New[ids.Project](), "organization_id": p.Organization, "name": p.Name, "description": p.Description, "is_default": p.IsDefault,
-	})
-	if violates(err, "projects_name") {
-		return Project{}, accounts.Taken("name", "Name")
+func checkProject(name, description *string) error {
+	if name != nil {
+		if err := checkProjectName(*name); err != nil {
+			return err
+		}
 	}
+	if description == nil {
+		return nil
+	}
+	return accounts.CheckText("description", "Description", *description, maxDescription)
+}
+
+// insertProject adds a project; where is nil for one that inherits.
+func insertProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, p Project, where *accounts.Placement) (Project, error) {
+	p.ID = ids.New[ids.Project]()
+	args, err := projectArgs(ctx, tx, p, where)
 	if err != nil {
 		return Project{}, err
 	}
-	return project, audit.Append(ctx, tx, audit.Entry{
-		Organization: project.Organization, Actor: actor, Action: "project.created", ObjectKind: "project", ObjectID: string(project.ID),
+	args["name"], args["description"], args["organization_id"], args["is_default"] = p.Name, p.Description, p.Organization, p.IsDefault
+	if _, err := postgres.Exec(ctx, tx, queries.Get("ProjectInsert"), args); err != nil {
+		return Project{}, projectTaken(err)
+	}
+	project, err := loadProject(ctx, tx, p.ID)
+	if err != nil {
+		return Project{}, err
+	}
+	return project, recordProject(ctx, tx, actor, project, "project.created")
+}
+
+func projectArgs(ctx context.Context, tx postgres.Tx, p Project, where *accounts.Placement) (postgres.Args, error) {
+	args := postgres.Args{"id": p.ID, "execution_mode": nil, "agent_pool_id": nil}
+	if where == nil {
+		return args, nil
+	}
+	args["execution_mode"], args["agent_pool_id"] = string(where.Mode), where.PoolOrNull()
+	return args, accounts.HoldPool(ctx, tx, p.Organization, *where)
+}
+
+func projectTaken(err error) error {
+	if violates(err, "projects_name") {
+		return accounts.Taken("name", "Name")
+	}
+	return err
+}
+
+// ProjectChanges are what an update says; what is nil stays.
+type ProjectChanges struct {
+	Name, Description *string
+	ProjectSettings
+}
+
+// UpdateProject changes what is said, and with it what the project's workspaces inherit.
+// It is refused like CreateProject.
+func (s *Service) UpdateProject(ctx context.Context, actor authz.Actor, id ids.Project, c ProjectChanges) (Project, error) {
+	var project Project
+	err := postgres.InTx(ctx, s.db, "workspaces.update-project", func(tx postgres.Tx) error {
+		before, err := allowedProject(ctx, tx, actor, authz.ProjectUpdate, id)
+		if err != nil {
+			return err
+		}
+		if err := checkProject(c.Name, c.Description); err != nil {
+			return err
+		}
+		where, err := c.own(before)
+		if err != nil {
+			return err
+		}
+		args, err := projectArgs(ctx, tx, before, where)
+		if err != nil {
+			return err
+		}
+		args["name"], args["description"] = c.Name, c.Description
+		n, err := postgres.Exec(ctx, tx, queries.Get("ProjectUpdate"), args)
+		if err != nil {
+			return projectTaken(err)
+		}
+		if n == 0 {
+			return fault.Missing("project", string(id)) // deleted since it was read
+		}
+		if project, err = loadProject(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := inherit(ctx, tx, project.Organization, id, project.Placement()); err != nil {
+			return err
+		}
+		if c.Bindings != nil {
+			if err := replaceBindings(ctx, tx, actor, bindingsOfProject(project), *c.Bindings); err != nil {
+				return err
+			}
+		}
+		return recordProject(ctx, tx, actor, project, "project.updated")
+	})
+	return project, err
+}
+
+// DeleteProject makes a tombstone of a project. The default one, and one that still has
+// workspaces, is a Conflict.
+func (s *Service) DeleteProject(ctx context.Context, actor authz.Actor, id ids.Project) error {
+	return postgres.InTx(ctx, s.db, "workspaces.delete-project", func(tx postgres.Tx) error {
+		project, err := allowedProject(ctx, tx, actor, authz.ProjectDelete, id)
+		if err != nil {
+			return err
+		}
+		if project.IsDefault {
+			return fault.New(fault.Conflict, "project_is_default", "Project %q is where workspaces go when nothing else is said, so it cannot be deleted.", project.Name)
+		}
+		if _, err := postgres.Value[ids.Project](ctx, tx, queries.Get("ProjectLock"), postgres.Args{"id": id}); postgres.NoRow(err) {
+			return fault.Missing("project", string(id))
+		} else if err != nil {
+			return err
+		}
+		n, err := postgres.Exec(ctx, tx, queries.Get("ProjectEnd"), postgres.Args{"id": id})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fault.New(fault.Conflict, "project_not_empty", "Project %q still has workspaces. Move or delete them first.", project.Name)
+		}
+		return recordProject(ctx, tx, actor, project, "project.deleted")
+	})
+}
+
+func recordProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, p Project, action string) error {
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: p.Organization, Actor: actor, Action: action, ObjectKind: "project", ObjectID: string(p.ID), Details: map[string]any{"name": p.Name},
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 const (
 	maxDescription      = 4096
 	maxWorkingDirectory = 1024
+	maxSource           = 1024
+	maxTriggers         = 100
 )
 
 var (
@@ -41,11 +43,6 @@ func (s Settings) check() error {
 			return err
 		}
 	}
-	if s.ExecutionMode != nil {
-		if err := checkExecutionMode(*s.ExecutionMode); err != nil {
-			return err
-		}
-	}
 	if s.RunnerSelector != nil {
 		if err := accounts.CheckLabels("runner-selector", "Runner selector", *s.RunnerSelector); err != nil {
 			return err
@@ -61,17 +58,45 @@ func (s Settings) check() error {
 		return accounts.Invalid("failed-apply", "Failed apply must be %s or %s", Hold, ReleaseWhenProven)
 	}
 	if s.WorkingDirectory != nil {
-		return checkWorkingDirectory(*s.WorkingDirectory)
+		if err := checkWorkingDirectory(*s.WorkingDirectory); err != nil {
+			return err
+		}
+	}
+	if err := s.checkTriggers(); err != nil {
+		return err
+	}
+	if s.SourceName != nil {
+		if err := accounts.CheckText("source-name", "Source name", *s.SourceName, maxSource); err != nil {
+			return err
+		}
+	}
+	if s.SourceURL != nil {
+		return accounts.CheckText("source-url", "Source URL", *s.SourceURL, maxSource)
 	}
 	return nil
 }
 
-func checkExecutionMode(mode ExecutionMode) error {
-	switch mode {
-	case Remote, Local, Agent:
-		return nil
+// checkTriggers: a list of prefixes and one of patterns would contradict each other.
+func (s Settings) checkTriggers() error {
+	both := 0
+	for field, list := range map[string]*[]string{"trigger-prefixes": s.TriggerPrefixes, "trigger-patterns": s.TriggerPatterns} {
+		if list == nil || len(*list) == 0 {
+			continue
+		}
+		both++
+		if len(*list) > maxTriggers {
+			return accounts.Invalid(field, "There are too many of them: at most %d", maxTriggers)
+		}
+		for _, text := range *list {
+			if err := accounts.CheckText(field, "An entry", text, maxWorkingDirectory); err != nil {
+				return err
+			}
+		}
 	}
-	return accounts.Invalid("execution-mode", "Execution mode must be %s, %s or %s", Remote, Local, Agent)
+	if both == 2 {
+		return accounts.Invalid("trigger-patterns", "Trigger patterns and trigger prefixes cannot both be set")
+	}
+	return nil
 }
 
 // checkWorkingDirectory: the directory lies inside the uploaded configuration, on

@@ -49,11 +49,40 @@ func (s *Service) CreateOrganization(ctx context.Context, actor authz.Actor, n a
 		if org, err = s.accounts.CreateOrganization(ctx, tx, actor, n); err != nil {
 			return err
 		}
-		_, err = insertProject(ctx, tx, actor, Project{Organization: org.ID, Name: "Default Project", IsDefault: true})
+		project, err := insertProject(ctx, tx, actor, Project{Organization: org.ID, Name: "Default Project", IsDefault: true}, nil)
+		org.DefaultProject = project.ID
 		return err
 	})
 	if err != nil {
 		return accounts.Organization{}, err
 	}
 	return org, nil
+}
+
+// UpdateOrganization changes an organization and, with it, what its projects and
+// workspaces inherit. See accounts.UpdateOrganization for who may and what is refused.
+func (s *Service) UpdateOrganization(ctx context.Context, actor authz.Actor, name string, c accounts.OrganizationChanges) (accounts.Organization, error) {
+	var org accounts.Organization
+	err := postgres.InTx(ctx, s.db, "workspaces.update-organization", func(tx postgres.Tx) (err error) {
+		if org, err = accounts.UpdateOrganization(ctx, tx, actor, name, c); err != nil {
+			return err
+		}
+		if c.DefaultExecutionMode == nil && c.DefaultAgentPool == nil {
+			return nil
+		}
+		return inherit(ctx, tx, org.ID, "", org.Placement())
+	})
+	if err != nil {
+		return accounts.Organization{}, err
+	}
+	return org, nil
+}
+
+// inherit brings the workspaces of a project, or of all, to where their runs are executed
+// now when they say nothing themselves. A pool that one of them may not use is Invalid.
+func inherit(ctx context.Context, tx postgres.Tx, org ids.Organization, project ids.Project, where accounts.Placement) error {
+	if _, err := postgres.Exec(ctx, tx, queries.Get("Inherit"), postgres.Args{"organization_id": org, "project_id": project}); err != nil {
+		return err
+	}
+	return accounts.CheckPoolUsers(ctx, tx, where)
 }

@@ -162,7 +162,7 @@ func TestListSelectsByTagsNamesAndBindings(t *testing.T) {
 		{workspaces.Filter{Bindings: []workspaces.TagBinding{{Key: "env"}}}, []string{"pair-1", "pair-2"}},
 		{workspaces.Filter{Bindings: []workspaces.TagBinding{{Key: "env", Value: "prod"}, {Key: "team"}}}, []string{"pair-1"}},
 		{workspaces.Filter{Bindings: []workspaces.TagBinding{{Key: "env", Value: "dev"}, {Key: "team"}}}, []string{}},
-		{workspaces.Filter{SearchName: "app", Descending: true}, []string{"app-prod", "app-dev"}},
+		{workspaces.Filter{SearchName: "app", Sort: "-name"}, []string{"app-prod", "app-dev"}},
 	} {
 		got, total, err := w.List(ctx, w.member, "acme", c.filter)
 		require.NoErrorf(t, err, "%+v", c.filter)

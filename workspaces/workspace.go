@@ -15,13 +15,13 @@ import (
 )
 
 // ExecutionMode says where tofu works.
-type ExecutionMode string
+type ExecutionMode = accounts.ExecutionMode
 
 // The execution modes.
 const (
-	Remote ExecutionMode = "remote" // on a runner, as runs
-	Local  ExecutionMode = "local"  // on the user's machine; only the state is kept here
-	Agent  ExecutionMode = "agent"  // as Remote, on the runners of one pool only
+	Remote = accounts.Remote
+	Local  = accounts.Local
+	Agent  = accounts.Agent
 )
 
 // EnvironmentClass says what depends on what a workspace makes.
@@ -55,6 +55,7 @@ type Workspace struct {
 	Description                string
 	ExecutionMode              ExecutionMode
 	AgentPool                  ids.RunnerGroup // of mode Agent, else empty
+	InheritsMode               bool            // the two above are those of the project, and change with it
 	RunnerSelector             []string        // labels that a runner must have to execute its runs
 	TerraformVersion           string          // "latest" or an exact version
 	WorkingDirectory           string          // inside the configuration, with "/"; empty is its root
@@ -66,11 +67,40 @@ type Workspace struct {
 	ClientEncrypted            bool // only a state that OpenTofu encrypted is taken
 	EnvironmentClass           EnvironmentClass
 	FailedApply                FailedApply
-	TagNames                   []string // in order
+	AutoApplyRunTrigger        bool // a run that another workspace's apply started is applied by itself
+	QueueAllRuns               bool // such a run is made also before the first one that a person made
+	AssessmentsEnabled         bool // it is looked for drift each day
+	AutoDestroyAt              *time.Time
+	FileTriggersEnabled        bool     // this and the next two are kept for a connected repository
+	TriggerPrefixes            []string // at most one of the two lists has entries
+	TriggerPatterns            []string
+	SourceName                 string // of the program that made it, for showing
+	SourceURL                  string
+	SSHKey                     ids.SSHKey // with which its runs fetch modules; empty: none
+	ForceDeleteAllowed         bool       // by its organization, to others than owners
+	TagNames                   []string   // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
 	Fence                      fence.Status
 	CurrentRun                 ids.Run // the one that has it, else the first that waits for it, else the last that had it; empty: none
+	Shown                      Shown
+}
+
+// Shown is what is shown of a workspace besides. Load, which others decide by, does not
+// fill it in.
+type Shown struct {
+	CurrentConfiguration ids.ConfigurationVersion // the newest that runs are for, uploaded or not; empty: none
+	CurrentState         ids.StateVersion
+	ResourceCount        int // in the current state
+	RunsCount            int
+	Variables            []ids.Variable
+	RetentionID          ids.RetentionPolicy // of a policy of its own; empty: none
+	RetentionDays        *int                // of that policy; nil: nothing is deleted
+}
+
+// Placement is where its runs are executed.
+func (w Workspace) Placement() accounts.Placement {
+	return accounts.Placement{Mode: w.ExecutionMode, Pool: w.AgentPool}
 }
 
 // Object is the workspace as authz is asked about it.
@@ -111,7 +141,40 @@ type row struct {
 	Reason                     string
 	RecoveryHeld               bool
 	AcquiredAt                 *time.Time
+	ExecutionModeInherited     bool
+	AutoApplyRunTrigger        bool
+	QueueAllRuns               bool
+	AssessmentsEnabled         bool
+	AutoDestroyAt              *time.Time
+	FileTriggersEnabled        bool
+	TriggerPrefixes            []string
+	TriggerPatterns            []string
+	SourceName                 string
+	SourceURL                  string     `db:"source_url"`
+	SSHKeyID                   ids.SSHKey `db:"ssh_key_id"`
 	CurrentRun                 ids.Run
+	ForceDeleteAllowed         bool
+}
+
+// shownRow is a row with what is shown of it besides.
+type shownRow struct {
+	row
+	CurrentConfiguration ids.ConfigurationVersion
+	CurrentState         ids.StateVersion
+	ResourceCount        int
+	RunsCount            int
+	Variables            []ids.Variable
+	RetentionID          ids.RetentionPolicy
+	RetentionDays        *int
+}
+
+func (r shownRow) workspace() Workspace {
+	w := r.row.workspace()
+	w.Shown = Shown{
+		CurrentConfiguration: r.CurrentConfiguration, CurrentState: r.CurrentState, ResourceCount: r.ResourceCount, RunsCount: r.RunsCount,
+		Variables: r.Variables, RetentionID: r.RetentionID, RetentionDays: r.RetentionDays,
+	}
+	return w
 }
 
 func (r row) workspace() Workspace {
@@ -120,7 +183,9 @@ func (r row) workspace() Workspace {
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, AgentPool: r.AgentPoolID, RunnerSelector: r.RunnerSelector, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
 		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, GlobalRemoteState: r.GlobalRemoteState, ProjectRemoteState: r.ProjectRemoteState, ClientEncrypted: r.ClientEncrypted, EnvironmentClass: r.EnvironmentClass, FailedApply: r.FailedApply, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-		CurrentRun: r.CurrentRun,
+		InheritsMode: r.ExecutionModeInherited, AutoApplyRunTrigger: r.AutoApplyRunTrigger, QueueAllRuns: r.QueueAllRuns, AssessmentsEnabled: r.AssessmentsEnabled,
+		AutoDestroyAt: r.AutoDestroyAt, FileTriggersEnabled: r.FileTriggersEnabled, TriggerPrefixes: r.TriggerPrefixes, TriggerPatterns: r.TriggerPatterns,
+		SourceName: r.SourceName, SourceURL: r.SourceURL, SSHKey: r.SSHKeyID, CurrentRun: r.CurrentRun, ForceDeleteAllowed: r.ForceDeleteAllowed,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
 			Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
@@ -132,6 +197,15 @@ func (r row) workspace() Workspace {
 // about its Object. A deleted or unknown one is NotFound.
 func Load(ctx context.Context, tx postgres.Tx, id ids.Workspace) (Workspace, error) {
 	r, err := postgres.One[row](ctx, tx, queries.Get("WorkspaceByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Workspace{}, fault.Missing("workspace", string(id))
+	}
+	return r.workspace(), err
+}
+
+// LoadShown is Load with what is shown besides.
+func LoadShown(ctx context.Context, tx postgres.Tx, id ids.Workspace) (Workspace, error) {
+	r, err := postgres.One[shownRow](ctx, tx, queries.Get("WorkspaceShown"), postgres.Args{"id": id})
 	if postgres.NoRow(err) {
 		return Workspace{}, fault.Missing("workspace", string(id))
 	}
@@ -159,10 +233,19 @@ func Allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, action auth
 func (s *Service) Get(ctx context.Context, actor authz.Actor, id ids.Workspace) (Workspace, error) {
 	var w Workspace
 	err := reading(fromOutside(actor, id))(ctx, s.db, "workspaces.get", func(tx postgres.Tx) (err error) {
-		w, err = Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
-		return err
+		if w, err = LoadShown(ctx, tx, id); err != nil {
+			return err
+		}
+		object, err := objectFor(ctx, tx, actor, w)
+		if err != nil {
+			return err
+		}
+		return authz.Allow(actor, authz.WorkspaceRead, object)
 	})
-	return w, err
+	if err != nil {
+		return Workspace{}, err
+	}
+	return w, nil
 }
 
 // GetByName gives a workspace by the exact names of its organization and itself.
@@ -170,10 +253,10 @@ func (s *Service) GetByName(ctx context.Context, actor authz.Actor, organization
 	if !workspaceName.MatchString(name) || !accounts.Storable(organization) { // the database cannot be asked for all text
 		return Workspace{}, s.missing(ctx, actor, organization, name)
 	}
-	var r row
+	var r shownRow
 	var object authz.Object
 	err := reading(actor.Kind == authz.AttemptActor)(ctx, s.db, "workspaces.get-by-name", func(tx postgres.Tx) (err error) {
-		if r, err = postgres.One[row](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name}); err != nil {
+		if r, err = postgres.One[shownRow](ctx, tx, queries.Get("WorkspaceByName"), postgres.Args{"organization": organization, "name": name}); err != nil {
 			return err
 		}
 		object, err = objectFor(ctx, tx, actor, r.workspace())
@@ -213,7 +296,8 @@ type Filter struct {
 	Tags         []string     // each of them
 	ExcludeTags  []string     // none of them
 	Bindings     []TagBinding // each of them; an empty Value means any
-	Descending   bool         // by name from the last
+	RunStatuses  []string     // the current run is in one of these durable statuses
+	Sort         string       // name, -name, current-run.created-at, -current-run.created-at; empty is the last of them
 	Page         Page
 }
 
@@ -222,13 +306,10 @@ func (f Filter) args(org ids.Organization, scope authz.Scope) postgres.Args {
 	if f.WildcardName != "" {
 		pattern = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(f.WildcardName)
 	}
-	keys, values := make([]string, 0, len(f.Bindings)), make([]string, 0, len(f.Bindings))
-	for _, b := range f.Bindings {
-		keys, values = append(keys, b.Key), append(values, b.Value)
-	}
+	keys, values := splitBindings(f.Bindings)
 	return postgres.Args{
 		"organization_id": org, "all": scope.All, "projects": scope.Projects, "workspaces": scope.Workspaces, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
-		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values,
+		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values, "run_statuses": append([]string{}, f.RunStatuses...),
 	}
 }
 
@@ -248,9 +329,10 @@ func distinct(texts []string) []string {
 	return slices.Compact(once)
 }
 
-// List gives the organization's workspaces by name, and how many match in all.
+// List gives the organization's workspaces, those first that had a run last unless it is
+// said otherwise, and how many match in all. Where nothing else orders them, their names do.
 func (s *Service) List(ctx context.Context, actor authz.Actor, organization string, filter Filter) ([]Workspace, int, error) {
-	var rows []row
+	var rows []shownRow
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
@@ -261,8 +343,8 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args); err != nil {
 			return err
 		}
-		args["limit"], args["offset"], args["descending"] = filter.Page.Limit(), filter.Page.Offset(), filter.Descending
-		rows, err = postgres.All[row](ctx, tx, queries.Get("Workspaces"), args)
+		args["limit"], args["offset"], args["sort"] = filter.Page.Limit(), filter.Page.Offset(), filter.Sort
+		rows, err = postgres.All[shownRow](ctx, tx, queries.Get("Workspaces"), args)
 		return err
 	})
 	if err != nil {

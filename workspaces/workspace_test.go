@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,8 +27,9 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: def.ID, ProjectName: "Default Project", Name: "Prod-1_a",
-		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{}, RunnerSelector: []string{},
+		ExecutionMode: workspaces.Remote, InheritsMode: true, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{}, RunnerSelector: []string{},
 		EnvironmentClass: workspaces.Other, FailedApply: workspaces.Hold,
+		TriggerPrefixes: []string{}, TriggerPatterns: []string{}, ForceDeleteAllowed: true, Shown: workspaces.Shown{Variables: []ids.Variable{}},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 	assert.False(t, ws.CreatedAt.IsZero())
@@ -44,19 +46,25 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 
 func TestCreateTakesEverySetting(t *testing.T) {
 	w := newWorld(t)
+	never := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
 	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "w", Settings: workspaces.Settings{
 		Project: &project.ID, Description: ptr("about"), ExecutionMode: ptr(workspaces.Local), TerraformVersion: ptr("1.12.6-dev"),
 		WorkingDirectory: ptr("live/eu"), AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true), ClientEncrypted: ptr(true),
 		EnvironmentClass: ptr(workspaces.Production), FailedApply: ptr(workspaces.Hold),
-		RunnerSelector: ptr([]string{"gpu"}),
+		RunnerSelector: ptr([]string{"gpu"}), AutoApplyRunTrigger: ptr(true), QueueAllRuns: ptr(true), AssessmentsEnabled: ptr(true), AutoDestroyAt: &never,
+		FileTriggersEnabled: ptr(true), TriggerPrefixes: ptr([]string{"/a"}), SourceName: ptr("program"), SourceURL: ptr("https://program.test"),
 	}})
 	require.NoError(t, err)
+	assert.True(t, never.Equal(*ws.AutoDestroyAt))
+	ws.AutoDestroyAt = &never // in another zone
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: project.ID, ProjectName: "net", Name: "w", Description: "about",
 		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true,
 		ClientEncrypted: true, EnvironmentClass: workspaces.Production, FailedApply: workspaces.Hold, TagNames: []string{}, RunnerSelector: []string{"gpu"},
+		AutoApplyRunTrigger: true, QueueAllRuns: true, AssessmentsEnabled: true, AutoDestroyAt: &never, FileTriggersEnabled: true, TriggerPrefixes: []string{"/a"}, TriggerPatterns: []string{},
+		SourceName: "program", SourceURL: "https://program.test", ForceDeleteAllowed: true, Shown: workspaces.Shown{Variables: []ids.Variable{}},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 }
@@ -156,7 +164,7 @@ func TestUpdateChangesWhatIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	want.UpdatedAt, want.Name, want.Description, want.ExecutionMode, want.TerraformVersion = after.UpdatedAt, "renamed", "d", workspaces.Local, "1.12.6"
 	want.Project, want.ProjectName, want.WorkingDirectory, want.AutoApply = project.ID, "net", "a", true
-	want.AllowDestroyPlan, want.StructuredRunOutputEnabled, want.ClientEncrypted = false, true, true
+	want.AllowDestroyPlan, want.StructuredRunOutputEnabled, want.ClientEncrypted, want.InheritsMode = false, true, true, false
 	assert.Equal(t, want, after)
 	cleared, err := w.Update(ctx, w.owner, before.ID, workspaces.Changes{Settings: workspaces.Settings{Description: ptr(""), WorkingDirectory: ptr(""), AutoApply: ptr(false)}})
 	require.NoError(t, err)

@@ -197,6 +197,8 @@ type Variables struct {
 	Terraform []Variable `json:"terraform"`
 	// Environment is added to the environment of tofu.
 	Environment []Variable `json:"environment"`
+	// SSHKey is a private key with which tofu fetches modules over SSH; empty for none.
+	SSHKey string `json:"ssh_key,omitempty"`
 }
 
 // Variable is one value.

@@ -1,0 +1,17 @@
+#!/bin/bash
+# Runs go-tfe's own tests against a development stack. ALL=1 runs each test in both modes;
+# TIER=T1 and ONLY=EXPRESSION pick tests. Results are in the folder conformance.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "$0")/lib.sh"
+cd "$root"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-conformance.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+tests/provider/build.sh "$work/mirror"
+go build -buildvcs=false -o "$work/conformance" ./tests/conformance
+
+args=(-mirror "$work/mirror" -tier "${TIER:-}" -only "${ONLY:-}")
+if [ "${ALL:-}" = 1 ]; then args+=(-all); fi
+"$work/conformance" "${args[@]}"

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-run/holdfast/tests/stack"
+)
+
+type options struct {
+	holdfast, mirror, module, out string
+	both                          bool
+	planned                       string
+	tier, only                    string
+	parallel                      int
+	limit                         time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the program to test")
+	flag.StringVar(&o.mirror, "mirror", "", "folder of providers for the runs of the suite")
+	flag.StringVar(&o.module, "suite", "tests/conformance/suite", "folder of the module that names go-tfe's version")
+	flag.StringVar(&o.out, "out", "conformance", "folder of the results: results.json, and the output of each test that failed")
+	flag.BoolVar(&o.both, "all", false, "run each test in both modes")
+	flag.StringVar(&o.planned, "plan", "", "write the planned list anew to this file, by what was seen")
+	flag.StringVar(&o.tier, "tier", "", "only the tests of one tier, such as T1")
+	flag.StringVar(&o.only, "only", "", "only the tests that match this expression")
+	flag.IntVar(&o.parallel, "parallel", 2, "tests at a time")
+	flag.DurationVar(&o.limit, "limit", 3*time.Minute, "the time each test may take")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return err
+	}
+	l, err := readLists()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "holdfast-conformance-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	s, err := compile(ctx, o.module, work)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	answering, err := answer()
+	if err != nil {
+		return err
+	}
+	defer answering.Close()
+	r := runner{options: o, suite: s, work: work, callback: "http://" + answering.Addr().String() + "/"}
+	jobs := l.jobs(o.both, func(p Planned) bool { return (o.tier == "" || p.Tier == o.tier) && only.MatchString(p.Test) })
+	results, err := r.all(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	return report(l, o, results)
+}
+
+func report(l lists, o options, results []result) error {
+	list := l.outcomes(results)
+	l.table(os.Stdout, list)
+	file, err := os.Create(filepath.Join(o.out, "results.json"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(writeJSON(file, list), file.Close()); err != nil {
+		return err
+	}
+	if o.planned != "" {
+		file, err := os.Create(o.planned)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(writePlanned(file, learn(l.planned, results)), file.Close()); err != nil {
+			return err
+		}
+	}
+	for _, r := range results {
+		path := filepath.Join(o.out, r.Test+"."+string(r.Mode)+".txt")
+		if r.Good() {
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		} else if err := os.WriteFile(path, []byte(r.Output), 0o644); err != nil {
+			return err
+		}
+	}
+	if names := broken(list); len(names) > 0 {
+		return fmt.Errorf("tests that Holdfast must keep have failed: %v", names)
+	}
+	return nil
+}
+
+// answer serves 200 to everything: the suite gives its address to run tasks and notifications.
+func answer() (net.Listener, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		go func() { _ = server.Serve(listener) }() // until the listener is closed
+	}
+	return listener, err
+}
+
+// runner runs jobs against servers of its own.
+type runner struct {
+	options
+	suite    suite
+	work     string
+	callback string
+	mu       sync.Mutex
+	results  []result
+	folders  int
+}
+
+// all runs the jobs: most against one server, some of them at a time; those that need a
+// server to themselves after that, each against a new one.
+func (r *runner) all(ctx context.Context, jobs []job) ([]result, error) {
+	var together, alone []job
+	for _, j := range jobs {
+		if j.Alone {
+			alone = append(alone, j)
+		} else {
+			together = append(together, j)
+		}
+	}
+	if err := r.against(ctx, together, r.parallel); err != nil {
+		return nil, err
+	}
+	for _, j := range alone {
+		if err := r.against(ctx, []job{j}, 1); err != nil {
+			return nil, err
+		}
+	}
+	return r.results, ctx.Err()
+}
+
+// against runs jobs against one new server.
+func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	r.folders++
+	dir := filepath.Join(r.work, fmt.Sprint("server-", r.folders))
+	args := []string{}
+	if r.mirror != "" {
+		args = append(args, "--provider-mirror", r.mirror)
+	}
+	server, err := stack.Start(stack.Options{Executable: r.holdfast, Dir: dir, Args: args})
+	if err != nil {
+		return err
+	}
+	environ := stack.PlainEnviron()
+	for name, value := range map[string]string{
+		"TFE_ADDRESS": server.Address(), "TFE_TOKEN": server.Token(), "SSL_CERT_FILE": server.Environ["SSL_CERT_FILE"],
+		"TFE_ADMIN_PROVISION_LICENSES_TOKEN": server.Token(), "TFC_RUN_TASK_URL": r.callback,
+	} {
+		environ = append(environ, name+"="+value)
+	}
+	queue := make(chan job)
+	failures := make([]error, parallel)
+	var workers sync.WaitGroup
+	for i := range parallel {
+		workers.Go(func() { failures[i] = r.work1(ctx, filepath.Join(dir, fmt.Sprint("cwd-", i)), environ, queue) })
+	}
+	for _, j := range jobs {
+		queue <- j
+	}
+	close(queue)
+	workers.Wait()
+	return errors.Join(append(failures, server.Stop(), os.RemoveAll(dir))...)
+}
+
+// work1 takes jobs until there are none. One that cannot work still empties the queue.
+func (r *runner) work1(ctx context.Context, dir string, environ []string, queue <-chan job) error {
+	err := r.suite.folder(dir)
+	for j := range queue {
+		if err != nil || ctx.Err() != nil {
+			continue
+		}
+		result := r.suite.run(ctx, j, dir, append([]string{}, environ...), r.limit)
+		r.mu.Lock()
+		r.results = append(r.results, result)
+		said := "ok  "
+		if !result.Good() {
+			said = "FAIL"
+		}
+		fmt.Printf("%s  %s  %-10s  %-60s %3d/%3d  %5.1f s  %s\n", said, j.Tier, j.Mode, j.Test, result.Passes, j.Count, result.Seconds, result.Reason)
+		r.mu.Unlock()
+	}
+	return err
+}
