@@ -34,6 +34,9 @@ const (
 	StateWrite           Action = "state:write"
 	StateForce           Action = "state:force"
 	StateRecover         Action = "state:recover"
+	PolicyRead           Action = "policy:read"
+	PolicyWrite          Action = "policy:write"
+	PolicyOverride       Action = "policy:override"
 )
 
 // Actions lists every action, for tests and for drawing permissions.
@@ -42,6 +45,7 @@ var Actions = []Action{
 	WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock,
 	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
 	RunRead, RunQueue, RunApply, RunRecover, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
+	PolicyRead, PolicyWrite, PolicyOverride,
 }
 
 // Role is what a user is in an organization.
@@ -115,7 +119,7 @@ type Object struct {
 	Noun, Name   string
 }
 
-var readActions = set(OrganizationRead, WorkspaceRead, VariablesRead, ConfigurationRead, RunRead, StateReadOutputs, StateRead)
+var readActions = set(OrganizationRead, WorkspaceRead, VariablesRead, ConfigurationRead, RunRead, StateReadOutputs, StateRead, PolicyRead)
 
 // rows is the table. A role or phase has exactly the actions of its row.
 var rows = map[string]map[Action]bool{

@@ -29,7 +29,7 @@ func attempt(phase authz.Phase) authz.Actor {
 
 // The whole table, written once more by hand: a row changed by mistake shows here.
 func TestEveryActorTimesEveryAction(t *testing.T) {
-	reads := []authz.Action{authz.OrganizationRead, authz.WorkspaceRead, authz.VariablesRead, authz.ConfigurationRead, authz.RunRead, authz.StateReadOutputs, authz.StateRead}
+	reads := []authz.Action{authz.OrganizationRead, authz.WorkspaceRead, authz.VariablesRead, authz.ConfigurationRead, authz.RunRead, authz.StateReadOutputs, authz.StateRead, authz.PolicyRead}
 	want := map[string][]authz.Action{
 		"nobody":        {},
 		"member":        reads,

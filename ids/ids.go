@@ -33,12 +33,16 @@ type (
 	AuditEntry           string // ae-…
 	EmergencyState       string // es-…; state that tofu could not publish
 	Recovery             string // rcv-…; one recovery of a run
+	PolicySet            string // polset-…
+	PolicySetVersion     string // polsetver-…
+	Policy               string // pol-…
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery |
+		PolicySet | PolicySetVersion | Policy
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -93,6 +97,12 @@ func spec[T Any]() (prefix, noun string) {
 		return "es-", "emergency state"
 	case Recovery:
 		return "rcv-", "recovery"
+	case PolicySet:
+		return "polset-", "policy set"
+	case PolicySetVersion:
+		return "polsetver-", "policy set version"
+	case Policy:
+		return "pol-", "policy"
 	}
 	return "", ""
 }

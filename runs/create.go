@@ -236,6 +236,9 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	if err != nil {
 		return Run{}, err
 	}
+	if err := s.bindPolicies(ctx, tx, &r); err != nil {
+		return Run{}, err
+	}
 	if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 		return Run{}, err
 	}
@@ -363,7 +366,7 @@ func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspace
 	}
 	all := make([]Variable, 0, len(own)+len(given))
 	for _, v := range own {
-		all = append(all, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
+		all = append(all, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env, Sensitive: v.Sensitive})
 	}
 	if given == nil {
 		given = []Variable{}
