@@ -101,9 +101,20 @@ func (r *Runtime) Publish(ctx context.Context, b evaluator.Bundle) (v evaluator.
 	return v, err
 }
 
-// Derive writes the derivative of a plan to out.
-func (r *Runtime) Derive(ctx context.Context, plan io.Reader, sensitive []string, run json.RawMessage, out io.Writer) error {
-	return r.run(ctx, evaluator.Request{Mode: evaluator.Derive, Sensitive: sensitive, Run: run}, plan, &limited{out, r.limits.Plan})
+// Derive writes the derivative of a plan to out. open gives the plan, twice: it is read once to
+// learn its secrets.
+func (r *Runtime) Derive(ctx context.Context, open func() (io.ReadCloser, error), sensitive []string, run json.RawMessage, out io.Writer) error {
+	first, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = first.Close() }() // read to its end, or given up
+	second, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = second.Close() }()
+	return r.run(ctx, evaluator.Request{Mode: evaluator.Derive, Sensitive: sensitive, Run: run}, io.MultiReader(first, second), &limited{out, r.limits.Plan})
 }
 
 // Evaluate judges a derivative.
@@ -201,7 +212,7 @@ func (r *Runtime) ending(within context.Context, err error, said string) error {
 		return crashed("it cannot be started").Because(err)
 	case exit.ExitCode() == evaluator.ExitRefused:
 		return fault.New(fault.Invalid, codeInput, "The policy-runner cannot read what it was given: %s", said)
-	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
+	case evaluator.OutOfMemory(said):
 		return fault.New(fault.Invalid, codeMemory, "The policy-runner needed more than %d MiB of memory and was stopped.", r.limits.Memory>>20)
 	}
 	slog.Error("a policy-runner crashed", "error", err, "said", said)

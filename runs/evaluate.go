@@ -195,11 +195,10 @@ func (e *Evaluator) bind(ctx context.Context, r Run) (policyRow, error) {
 	if err != nil {
 		return policyRow{}, err
 	}
-	plan, _, err := e.runs.objects.Open(ctx, r.OrganizationID, r.PlanJSONObjectID)
-	if err != nil {
-		return policyRow{}, err
+	plan := func() (io.ReadCloser, error) {
+		body, _, err := e.runs.objects.Open(ctx, r.OrganizationID, r.PlanJSONObjectID)
+		return body, err
 	}
-	defer func() { _ = plan.Close() }() // read to its end, or given up
 	pr, pw := io.Pipe()
 	go func() { _ = pw.CloseWithError(e.policies.Runtime().Derive(ctx, plan, sensitive, facts, pw)) }()
 	object, err := e.runs.objects.Put(ctx, artifacts.Spec{Organization: r.OrganizationID, Workspace: r.WorkspaceID, Kind: artifacts.KindPolicyInput, Run: r.ID}, pr, 0)

@@ -14,21 +14,21 @@ import (
 // looked at.
 var passed = []string{"format_version", "terraform_version", "relevant_attributes", "checks", "timestamp", "applyable", "complete", "errored"}
 
-// kept are the members that go in without their secrets.
-var kept = map[string]func(any) any{
-	"planned_values":   values,
-	"prior_state":      priorState,
-	"resource_drift":   resourceChanges,
-	"resource_changes": resourceChanges,
-	"output_changes":   outputChanges,
-}
-
-// derive writes the derivative of the plan in body (PO-09): without any value that the plan
-// marks as sensitive, without the configuration of providers, and without the literals of the
-// configuration, which nobody marks. sensitive names input variables that are marked outside
-// of the configuration. The plan is read member by member, so that memory holds the largest
-// member and not the whole.
+// derive writes the derivative of a plan (PO-09): without any value that the plan marks as
+// sensitive, without what equals or contains such a value elsewhere (OpenTofu does not mark what
+// a provider copies), without the configuration of providers, and without the literals of the
+// configuration, which nobody marks. sensitive names input variables that are marked outside of
+// the configuration. body is the plan twice: it is read once to learn the secrets and once to
+// write, member by member, so that memory holds the largest member and not the whole.
 func derive(body io.Reader, out io.Writer, run json.RawMessage, sensitive []string) error {
+	decoder := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
+	decoder.UseNumber()
+	c := &cleaner{sensitive: slices.Clone(sensitive), secrets: map[string]bool{}}
+	if err := c.members(decoder, func(string, any) error { return nil }); err != nil {
+		return err
+	}
+	c.learned()
+
 	w := bufio.NewWriterSize(out, 1<<16)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -38,20 +38,23 @@ func derive(body io.Reader, out io.Writer, run json.RawMessage, sensitive []stri
 	if _, err := fmt.Fprintf(w, `{"run":%s,"plan":{`, run); err != nil {
 		return err
 	}
-	written := false
-	member := func(name string, value any) error {
-		if written {
-			_ = w.WriteByte(',') // an error stays with the writer and is seen by Flush
-		}
-		written = true
-		if _, err := fmt.Fprintf(w, "%q:", name); err != nil {
+	separator := ""
+	err := c.members(decoder, func(name string, value any) error {
+		if _, err := fmt.Fprintf(w, "%s%q:", separator, name); err != nil {
 			return err
 		}
+		separator = ","
 		return encoder.Encode(value)
+	})
+	if err != nil {
+		return err
 	}
-	var variables map[string]any
-	decoder := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
-	decoder.UseNumber()
+	_, _ = w.WriteString("}}\n") // an error stays with the writer and is seen by Flush
+	return w.Flush()
+}
+
+// members reads one plan and gives what is left of each member to write.
+func (c *cleaner) members(decoder *json.Decoder, write func(name string, value any) error) error {
 	if err := expect(decoder, json.Delim('{')); err != nil {
 		return err
 	}
@@ -61,18 +64,7 @@ func derive(body io.Reader, out io.Writer, run json.RawMessage, sensitive []stri
 			return notAPlan(err)
 		}
 		name, _ := token.(string)
-		clean := kept[name]
-		switch {
-		case slices.Contains(passed, name):
-			clean = func(v any) any { return v }
-		case name == "variables":
-			clean = func(v any) any { variables, _ = v.(map[string]any); return nil }
-		case name == "configuration":
-			clean = func(v any) any {
-				sensitive = append(slices.Clone(sensitive), markedVariables(v)...)
-				return configuration(v)
-			}
-		}
+		clean := c.cleaning(name)
 		if clean == nil {
 			var skipped json.RawMessage
 			if err := decoder.Decode(&skipped); err != nil {
@@ -87,25 +79,33 @@ func derive(body io.Reader, out io.Writer, run json.RawMessage, sensitive []stri
 		if value = clean(value); value == nil {
 			continue
 		}
-		if err := member(name, value); err != nil {
+		if err := write(name, value); err != nil {
 			return err
 		}
 	}
-	if err := expect(decoder, json.Delim('}')); err != nil {
-		return err
+	return expect(decoder, json.Delim('}'))
+}
+
+// cleaning gives what is done to a member of a plan; nil leaves it out.
+func (c *cleaner) cleaning(name string) func(any) any {
+	if slices.Contains(passed, name) {
+		return func(v any) any { return v }
 	}
-	for name := range variables {
-		if slices.Contains(sensitive, name) {
-			delete(variables, name)
-		}
+	switch name {
+	case "variables":
+		return c.variables
+	case "planned_values":
+		return c.values
+	case "prior_state":
+		return c.priorState
+	case "resource_drift", "resource_changes":
+		return c.resourceChanges
+	case "output_changes":
+		return c.outputChanges
+	case "configuration":
+		return c.configuration
 	}
-	if variables != nil {
-		if err := member("variables", variables); err != nil {
-			return err
-		}
-	}
-	_, _ = w.WriteString("}}\n")
-	return w.Flush()
+	return nil
 }
 
 func expect(decoder *json.Decoder, delim json.Delim) error {
@@ -122,66 +122,6 @@ func expect(decoder *json.Decoder, delim json.Delim) error {
 var errNotAPlan = errors.New("the plan is no JSON object")
 
 func notAPlan(err error) error { return fmt.Errorf("%w: %w", errNotAPlan, err) }
-
-// mask removes from value what the mask marks: true stands for all of it. A mask that does not
-// fit its value removes the value, for then nobody knows what it meant. keep is false when
-// nothing of value is left.
-func mask(value, marks any) (masked any, keep bool) {
-	switch m := marks.(type) {
-	case nil:
-		return value, true
-	case bool:
-		return value, !m
-	case map[string]any:
-		object, ok := value.(map[string]any)
-		if !ok {
-			return value, value == nil || !marked(m)
-		}
-		for key, mark := range m {
-			inner, there := object[key]
-			if !there {
-				continue
-			}
-			if inner, keep := mask(inner, mark); keep {
-				object[key] = inner
-			} else {
-				delete(object, key)
-			}
-		}
-		return object, true
-	case []any:
-		list, ok := value.([]any)
-		if !ok || len(m) > len(list) {
-			return value, value == nil || !marked(m)
-		}
-		for i, mark := range m {
-			inner, keep := mask(list[i], mark)
-			if !keep {
-				inner = nil // the others keep their places
-			}
-			list[i] = inner
-		}
-		return list, true
-	}
-	return value, false
-}
-
-// marked tells whether a mask marks anything.
-func marked(marks any) bool {
-	switch m := marks.(type) {
-	case bool:
-		return m
-	case map[string]any:
-		for _, mark := range m {
-			if marked(mark) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(m, marked)
-	}
-	return false
-}
 
 // pick gives the named members of an object, of those that it has.
 func pick(object map[string]any, names ...string) map[string]any {
@@ -210,50 +150,50 @@ func object(v any) map[string]any {
 	return o
 }
 
-func resourceChanges(v any) any {
+func (c *cleaner) resourceChanges(v any) any {
 	out := []any{}
 	for _, r := range objects(v) {
 		clean := pick(r, "address", "previous_address", "module_address", "mode", "type", "name", "index", "provider_name", "deposed", "action_reason")
-		clean["change"] = change(r["change"])
+		clean["change"] = c.change(r["change"])
 		out = append(out, clean)
 	}
 	return out
 }
 
 // change leaves out generated_config, which is the values once more as text.
-func change(v any) map[string]any {
-	c := object(v)
-	out := pick(c, "actions", "after_unknown", "before_sensitive", "after_sensitive", "replace_paths", "importing")
+func (c *cleaner) change(v any) map[string]any {
+	given := object(v)
+	out := pick(given, "actions", "after_unknown", "before_sensitive", "after_sensitive", "replace_paths", "importing")
 	for _, side := range []string{"before", "after"} {
-		value, there := c[side]
+		value, there := given[side]
 		if !there {
 			continue
 		}
-		if masked, keep := mask(value, c[side+"_sensitive"]); keep {
+		if masked, keep := c.mask(value, given[side+"_sensitive"]); keep {
 			out[side] = masked
 		}
 	}
 	return out
 }
 
-func outputChanges(v any) any {
+func (c *cleaner) outputChanges(v any) any {
 	out := map[string]any{}
-	for name, c := range object(v) {
-		out[name] = change(c)
+	for name, one := range object(v) {
+		out[name] = c.change(one)
 	}
 	return out
 }
 
-func priorState(v any) any {
+func (c *cleaner) priorState(v any) any {
 	s := object(v)
 	out := pick(s, "format_version", "terraform_version")
 	if inner, ok := s["values"]; ok {
-		out["values"] = values(inner)
+		out["values"] = c.values(inner)
 	}
 	return out
 }
 
-func values(v any) any {
+func (c *cleaner) values(v any) any {
 	s := object(v)
 	out := map[string]any{}
 	if outputs, ok := s["outputs"].(map[string]any); ok {
@@ -261,20 +201,22 @@ func values(v any) any {
 		for name, o := range outputs {
 			fields := object(o)
 			shown := pick(fields, "sensitive", "type")
-			if secret, _ := fields["sensitive"].(bool); !secret {
-				shown = pick(fields, "sensitive", "type", "value")
+			if value, there := fields["value"]; there {
+				if masked, keep := c.mask(value, fields["sensitive"]); keep {
+					shown["value"] = masked
+				}
 			}
 			clean[name] = shown
 		}
 		out["outputs"] = clean
 	}
 	if root, ok := s["root_module"]; ok {
-		out["root_module"] = moduleValues(root)
+		out["root_module"] = c.moduleValues(root)
 	}
 	return out
 }
 
-func moduleValues(v any) any {
+func (c *cleaner) moduleValues(v any) any {
 	m := object(v)
 	out := pick(m, "address")
 	if _, ok := m["resources"]; ok {
@@ -282,7 +224,7 @@ func moduleValues(v any) any {
 		for _, r := range objects(m["resources"]) {
 			clean := pick(r, "address", "mode", "type", "name", "index", "provider_name", "schema_version", "sensitive_values", "depends_on", "tainted", "deposed_key")
 			if value, there := r["values"]; there {
-				if masked, keep := mask(value, r["sensitive_values"]); keep {
+				if masked, keep := c.mask(value, r["sensitive_values"]); keep {
 					clean["values"] = masked
 				}
 			}
@@ -293,27 +235,46 @@ func moduleValues(v any) any {
 	if _, ok := m["child_modules"]; ok {
 		children := []any{}
 		for _, child := range objects(m["child_modules"]) {
-			children = append(children, moduleValues(child))
+			children = append(children, c.moduleValues(child))
 		}
 		out["child_modules"] = children
 	}
 	return out
 }
 
-// markedVariables names the input variables that the configuration marks as sensitive.
-func markedVariables(v any) (names []string) {
-	variables := object(object(object(v)["root_module"])["variables"])
-	for name, declared := range variables {
-		if secret, _ := object(declared)["sensitive"].(bool); secret {
-			names = append(names, name)
+// variables leaves out what is marked, whether here, in the workspace or in the configuration.
+func (c *cleaner) variables(v any) any {
+	given := object(v)
+	out := map[string]any{}
+	c.given = given
+	for name, one := range given {
+		if masked, keep := c.mask(object(one)["value"], slices.Contains(c.sensitive, name)); keep {
+			out[name] = map[string]any{"value": masked}
 		}
 	}
-	return names
+	return out
+}
+
+// markVariables notes the input variables that the configuration marks as sensitive, and their
+// values, which stand in front of it.
+func (c *cleaner) markVariables(v any) {
+	for name, declared := range object(object(object(v)["root_module"])["variables"]) {
+		fields := object(declared)
+		if secret, _ := fields["sensitive"].(bool); !secret {
+			continue
+		}
+		c.sensitive = append(c.sensitive, name)
+		c.note(fields["default"])
+		c.note(object(c.given[name])["value"])
+	}
 }
 
 // configuration keeps what resources, modules and outputs there are, where modules come from,
 // and what refers to what. Providers and literals stay out.
-func configuration(v any) any {
+func (c *cleaner) configuration(v any) any {
+	if !c.knows {
+		c.markVariables(v)
+	}
 	out := map[string]any{}
 	if root, ok := object(v)["root_module"]; ok {
 		out["root_module"] = withoutLiterals(root)

@@ -9,16 +9,26 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 )
 
 // Command is the argument that makes a program of this module a policy-runner.
 const Command = "policy-runner"
 
-// How a policy-runner ends, beside 0.
-const (
-	ExitRefused = 3 // what it was given is no request, or no plan; its error output says why
-	ExitMemory  = 2 // the Go runtime's: no more memory
-)
+// ExitRefused is how a policy-runner ends that was given no request, or no plan; its error
+// output says why.
+const ExitRefused = 3
+
+// OutOfMemory tells whether a policy-runner that ended otherwise met its limit of memory, by what
+// Go's runtime says at the end: it cannot get memory for the heap, for itself or for a thread.
+func OutOfMemory(said string) bool {
+	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to create new OS thread", "cannot allocate heap metadata"} {
+		if strings.Contains(said, sign) {
+			return true
+		}
+	}
+	return false
+}
 
 // maxRequest bounds the first line, which holds a whole bundle.
 const maxRequest = 32 << 20

@@ -11,7 +11,7 @@ type Mode string
 
 // The modes.
 const (
-	Derive   Mode = "derive"   // the body is a plan as `tofu show -json` writes it; the answer is its derivative
+	Derive   Mode = "derive"   // the body is a plan as `tofu show -json` writes it, twice; the answer is its derivative
 	Publish  Mode = "publish"  // there is no body; the answer is a Verdict
 	Evaluate Mode = "evaluate" // the body is a derivative; the answer is a list of Outcomes
 )
