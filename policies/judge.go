@@ -226,7 +226,7 @@ func (s *Service) openBundle(ctx context.Context, tx postgres.Tx, org ids.Organi
 	}
 	_, digest, err := encodeBundle(bundle)
 	if err == nil && digest != b.Digest {
-		err = fault.New(fault.Internal, "policy_bundle_damaged", "Version %s of policy set %q is not what was bound to the run.", v.ID, b.Name)
+		err = fault.New(fault.Internal, codeDamaged, "Version %s of policy set %q is not what was bound to the run.", v.ID, b.Name)
 	}
 	return bundle, err
 }

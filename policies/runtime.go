@@ -63,8 +63,7 @@ type Runtime struct {
 // self is this very program, also after its file was replaced by a newer one.
 const self = "/proc/self/exe"
 
-// NewRuntime makes the runtime of this program: its release is the version and the SHA-256 of
-// the program's file.
+// NewRuntime makes the runtime of this very program.
 func NewRuntime(version string, limits Limits) (*Runtime, error) {
 	path := self
 	if runtime.GOOS != "linux" {
@@ -74,6 +73,12 @@ func NewRuntime(version string, limits Limits) (*Runtime, error) {
 		}
 		path = executable
 	}
+	return RuntimeAt(path, version, limits)
+}
+
+// RuntimeAt makes the runtime of the program at path, which is a policy-runner when its argument
+// is evaluator.Command. Its release is the version and the SHA-256 of the program's file.
+func RuntimeAt(path, version string, limits Limits) (*Runtime, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the program to name its release: %w", err)
@@ -158,7 +163,21 @@ const (
 	codeMemory  = "policy_memory"  // it needed too much memory
 	codeInput   = "policy_input"   // it could not read what it was given
 	codeCrashed = "policy_crashed" // anything else
+	codeDamaged = "policy_bundle_damaged"
+
+	// InputDamaged is the code of a derivative that is not the one that was bound.
+	InputDamaged = "policy_input_damaged"
 )
+
+// Fault tells whether an error is a policy-runner's, and not of what it was to be given.
+func Fault(err error) bool {
+	for _, code := range []string{codeTime, codeMemory, codeInput, codeCrashed, codeDamaged, InputDamaged} {
+		if fault.HasCode(err, code) {
+			return true
+		}
+	}
+	return false
+}
 
 func crashed(how string) *fault.Error {
 	return fault.New(fault.Internal, codeCrashed, "The policy-runner failed: %s.", how)

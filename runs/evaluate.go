@@ -107,6 +107,9 @@ func (e *Evaluator) evaluate(ctx context.Context, c claim) error {
 		return e.giveBack(context.WithoutCancel(ctx), c, 0, false, "")
 	case overtaken(err):
 		return nil // canceled, or judged by somebody else
+	case !policies.Fault(err): // of the database or the store, which comes back
+		slog.Warn("policies wait for what is down", "run", c.RunID, "error", err)
+		return e.giveBack(ctx, c, policyPause, false, "")
 	case fault.Is(err, fault.Invalid), c.Tries >= policyTries:
 		slog.Error("policies could not be evaluated; the run fails closed", "run", c.RunID, "tries", c.Tries, "error", err)
 		return e.failClosed(ctx, c, err)
@@ -179,7 +182,11 @@ func (e *Evaluator) judge(ctx context.Context, c claim) error {
 		}
 	}
 	open := func() (io.ReadCloser, error) {
-		body, _, err := e.runs.objects.Open(ctx, r.OrganizationID, row.InputObjectID)
+		body, object, err := e.runs.objects.Open(ctx, r.OrganizationID, row.InputObjectID)
+		if err == nil && object.SHA256 != row.InputDigest {
+			_ = body.Close()
+			err = fault.New(fault.Invalid, policies.InputDamaged, "The derivative of the plan is not the one that is bound to the policy check of %s.", r.ID)
+		}
 		return body, err
 	}
 	evaluation, err := e.policies.Judge(ctx, r.OrganizationID, r.ID, r.Round, open)

@@ -111,6 +111,9 @@ func (o *Outcome) ask(ctx context.Context, compiler *ast.Compiler, version RegoV
 		rego.EnablePrintStatements(true), rego.PrintHook(printer{o, limits.Message}), rego.StrictBuiltinErrors(false),
 	).Eval(within)
 	switch {
+	case ctx.Err() != nil:
+		o.Error = fmt.Sprintf("The policies together took more than %s, so this one was not finished.", limits.Time)
+		return
 	case within.Err() != nil:
 		o.Error = fmt.Sprintf("It computed for more than %s and was stopped.", limits.Budget)
 		return
