@@ -282,12 +282,13 @@ func (r *Runtime) start(ctx context.Context, in io.Reader, out io.Writer) (said 
 	cmd := command()
 	isolate(cmd, !r.shared.Load())
 	err = cmd.Start()
-	if err != nil && !r.shared.Load() && refusesNamespaces(err) {
-		slog.Warn("the system gives policy-runners no network namespace; Rego's capabilities alone keep them from the network", "error", err)
-		r.shared.Store(true)
+	if refused := err; refused != nil && !r.shared.Load() && refusesNamespaces(refused) {
 		cmd = command()
 		isolate(cmd, false)
-		err = cmd.Start()
+		if err = cmd.Start(); err == nil {
+			slog.Warn("the system gives policy-runners no network namespace; Rego's capabilities alone keep them from the network", "error", refused)
+			r.shared.Store(true)
+		}
 	}
 	if err != nil {
 		return "", err

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -80,7 +81,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)
