@@ -107,7 +107,7 @@ func (e *Evaluator) evaluate(ctx context.Context, c claim) error {
 		return e.giveBack(context.WithoutCancel(ctx), c, 0, false, "")
 	case overtaken(err):
 		return nil // canceled, or judged by somebody else
-	case !policies.Fault(err): // of the database or the store, which comes back
+	case fault.Is(err, fault.Unavailable) && !policies.Fault(err): // the database or the store is down, and comes back
 		slog.Warn("policies wait for what is down", "run", c.RunID, "error", err)
 		return e.giveBack(ctx, c, policyPause, false, "")
 	case fault.Is(err, fault.Invalid), c.Tries >= policyTries:

@@ -99,6 +99,7 @@ func (w *world) check(run ids.Run) *PolicyCheck {
 // TestAPlanReservesItsPolicyCheck: with the plan, running, without an input, and under an id that
 // was known before.
 func TestAPlanReservesItsPolicyCheck(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	run := w.run(w.workspace())
@@ -121,6 +122,7 @@ func TestAPlanReservesItsPolicyCheck(t *testing.T) {
 
 // TestAllowedPlansWaitForADecision: RL-06's path, with evidence that is whole.
 func TestAllowedPlansWaitForADecision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	set, _ := w.policySet(evaluator.Mandatory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.good")
@@ -152,6 +154,7 @@ func TestAllowedPlansWaitForADecision(t *testing.T) {
 
 // TestPoliciesSeeADerivativeOnly: its digest is the one that is bound.
 func TestPoliciesSeeADerivativeOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.good")
@@ -173,6 +176,7 @@ func TestPoliciesSeeADerivativeOnly(t *testing.T) {
 // TestAForbiddenPlanEnds: the run says which policy, address and message, and the workspace is
 // the next run's at once.
 func TestAForbiddenPlanEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	ws := w.workspace()
@@ -192,6 +196,7 @@ func TestAForbiddenPlanEnds(t *testing.T) {
 }
 
 func TestAnAdvisoryPolicyDoesNotEndTheRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Advisory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.bad")
@@ -206,6 +211,7 @@ func TestAnAdvisoryPolicyDoesNotEndTheRun(t *testing.T) {
 
 // TestASpeculativePlanIsJudgedToo: and ends with it.
 func TestASpeculativePlanIsJudgedToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	ws := w.workspace()
@@ -220,6 +226,7 @@ func TestASpeculativePlanIsJudgedToo(t *testing.T) {
 
 // TestARequeuedRunIsJudgedByTheSetsOfThen: under a check of its own (G-04).
 func TestARequeuedRunIsJudgedByTheSetsOfThen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, policy := w.policySet(evaluator.Mandatory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.bad")
@@ -240,6 +247,7 @@ func TestARequeuedRunIsJudgedByTheSetsOfThen(t *testing.T) {
 
 // TestASentinelSetFailsClosed: nobody here can ask it.
 func TestASentinelSetFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.policies()
 	policy, err := p.CreatePolicy(ctx, w.owner, "acme", policies.NewPolicy{Name: "old", Kind: policies.Sentinel, Level: "advisory"})
@@ -256,6 +264,7 @@ func TestASentinelSetFailsClosed(t *testing.T) {
 
 // TestOnlyAReservedCheckIsBoundAndOnce: PO-13 and PO-14.
 func TestOnlyAReservedCheckIsBoundAndOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	run := w.run(w.workspace()).ID
@@ -282,6 +291,7 @@ func TestOnlyAReservedCheckIsBoundAndOnce(t *testing.T) {
 
 // TestAResultNeedsItsInput: PO-15 and PO-16.
 func TestAResultNeedsItsInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.good")
@@ -300,6 +310,7 @@ func TestAResultNeedsItsInput(t *testing.T) {
 
 // TestATamperedResultIsNoApproval: PO-12, before the decision and after it.
 func TestATamperedResultIsNoApproval(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Advisory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.bad")
@@ -335,6 +346,7 @@ func TestPoliciesThatChangedAfterTheApproval(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			set, policy := w.policySet(evaluator.Mandatory, forbids("bad"))
 			d := w.checking(w.workspace(), "a.good")
@@ -352,6 +364,7 @@ func TestPoliciesThatChangedAfterTheApproval(t *testing.T) {
 // TestTheReleaseThatJudgedIsAskedBeforeAnApply: PO-17. That the plan was allowed does not stand
 // for the program that allowed it; AU-07 and AU-08 for its list.
 func TestTheReleaseThatJudgedIsAskedBeforeAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	mine := w.policies().Runtime().Release()
@@ -392,6 +405,7 @@ func TestTheReleaseThatJudgedIsAskedBeforeAnApply(t *testing.T) {
 // TestWhatCannotBeJudgedFailsClosed: a policy-runner that crashes is tried again, but not
 // for ever, and nothing is applied.
 func TestWhatCannotBeJudgedFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Advisory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.good")
@@ -415,6 +429,7 @@ func TestWhatCannotBeJudgedFailsClosed(t *testing.T) {
 
 // TestAPlanThatIsNoPlanFailsClosed: no repeat would change it.
 func TestAPlanThatIsNoPlanFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	run := w.run(w.workspace()).ID
@@ -431,6 +446,7 @@ func TestAPlanThatIsNoPlanFailsClosed(t *testing.T) {
 
 // TestARestartGoesOnFromWhatIsBound: the input that a lost evaluator bound is the one that is judged.
 func TestARestartGoesOnFromWhatIsBound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	d := w.checking(w.workspace(), "a.good")
@@ -451,6 +467,7 @@ func TestARestartGoesOnFromWhatIsBound(t *testing.T) {
 
 // TestACanceledCheckIsOver: what its evaluator still says changes nothing.
 func TestACanceledCheckIsOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	for _, bound := range []bool{false, true} {
@@ -470,6 +487,7 @@ func TestACanceledCheckIsOver(t *testing.T) {
 
 // TestAutoApplyComesAfterThePolicies: and is the requester's own decision over their result.
 func TestAutoApplyComesAfterThePolicies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	run := w.run(w.workspace(), autoApply).ID

