@@ -10,24 +10,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/policies/evaluator"
 	"github.com/holdfast-run/holdfast/runs"
 )
-
-// TestMain lets the test's own program be the policy-runner.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == evaluator.Command {
-		os.Exit(evaluator.Main(os.Stdin, os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
-}
 
 var runtimeOnce = sync.OnceValues(func() (*policies.Runtime, error) { return policies.NewRuntime("test", policies.DefaultLimits()) })
 
@@ -340,4 +334,34 @@ func TestStatusesOfAPolicyCheck(t *testing.T) {
 	assert.Equal(t, "unreachable", old.wire(), "of an earlier round")
 	assert.Equal(t, policies.Counts{}, old.evaluation.Counts)
 	assert.Equal(t, "1111111111111111", old.key())
+}
+
+// goldenCheck is a policy check that a plan has failed.
+func goldenCheck(run runs.Detail, at, later time.Time) checkState {
+	outcome := evaluator.Outcome{
+		Policy: "p", Description: "d", Query: "data.p.deny", Level: evaluator.Mandatory, Status: evaluator.Failed, Violations: []evaluator.Violation{{Rule: "deny", Address: "a.b", Message: "m"}}, Prints: []string{"printed"},
+	}
+	return checkState{
+		id: run.PolicyCheckID(), detail: run,
+		check: &runs.PolicyCheck{ID: run.PolicyCheckID(), RunID: run.ID, DurableStatus: runs.CheckFailed, InputDigest: "ab", ResultDigest: "cd", CreatedAt: at, EvaluatingAt: &at, CompletedAt: &later},
+		evaluation: policies.Evaluation{
+			Status: policies.Denied, Reason: policies.ReasonDenied, Runtime: gates.Release{Version: "1.0", Digest: "ef"}, Counts: policies.Counts{MandatoryFailed: 1},
+			Sets: []policies.SetOutcome{{Set: "polset-1111111111111111", Name: "s", Description: "d", Kind: policies.OPA, Outcomes: []evaluator.Outcome{outcome}}},
+		},
+	}
+}
+
+func goldenSet(at, later time.Time) policies.Set {
+	return policies.Set{
+		ID: "polset-1111111111111111", OrganizationName: "acme", Name: "s", Description: "d", Kind: policies.OPA, Global: true, Rego: evaluator.V1, UpdatePatterns: []string{"*.rego"},
+		CreatedAt: at, UpdatedAt: later, Workspaces: []ids.Workspace{goldWS}, ProjectExclusions: []ids.Project{"prj-1111111111111111"},
+		NewestVersion: "polsetver-1111111111111111", CurrentVersion: "polsetver-1111111111111111", CurrentPolicies: 2,
+	}
+}
+
+func goldenVersion(at, later time.Time) policies.Version {
+	return policies.Version{
+		ID: "polsetver-1111111111111111", Set: "polset-1111111111111111", Source: "tfe-api", Status: policies.VersionReady, Digest: "ab", Policies: 2, Tests: 3,
+		RuntimeVersion: "1.0", RuntimeDigest: "ef", CreatedAt: at, UpdatedAt: later,
+	}
 }

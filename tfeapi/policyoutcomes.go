@@ -56,7 +56,6 @@ type setOutcomeView struct {
 	Overridable          bool            `jsonapi:"attr,overridable"`
 	PolicySetName        string          `jsonapi:"attr,policy-set-name"`
 	PolicySetDescription string          `jsonapi:"attr,policy-set-description"`
-	PolicyToolVersion    string          `jsonapi:"attr,policy-tool-version"`
 	ResultCount          policies.Counts `jsonapi:"attr,result_count"`
 	related              relations
 }
