@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/policies/evaluator"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // TestMain lets the test's own program be the policy-runner.
@@ -73,7 +74,7 @@ func (e *executor) planOf(addresses ...string) {
 	for i, a := range addresses {
 		changes[i] = fmt.Sprintf(`{"address":%q,"change":{"actions":["create"],"after":{"open":"visible","closed":"S3CRET-value"},"after_sensitive":{"closed":true}}}`, a)
 	}
-	e.handOver(artifacts.KindPlanJSON, `{"resource_changes":[`+strings.Join(changes, ",")+`],"invented":"S3CRET"}`)
+	e.handOver(artifacts.KindPlanJSON, `{"resource_changes":[`+strings.Join(changes, ",")+`],"variables":{"marked":{"value":"S3CRET-marked"},"size":{"value":"3"}},"invented":"S3CRET"}`)
 	e.handOver(artifacts.KindLockFile, "locked providers")
 	if !e.get(e.RunID).PlanOnly {
 		e.handOver(artifacts.KindPlan, "the plan of "+string(e.ID))
@@ -157,9 +158,12 @@ func TestPoliciesSeeADerivativeOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.policySet(evaluator.Mandatory, forbids("bad"))
-	d := w.checking(w.workspace(), "a.good")
+	ws := w.workspace()
+	_, err := w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: "marked", Value: "S3CRET-marked", Category: workspaces.Terraform, Sensitive: true})
+	require.NoError(t, err)
+	d := w.checking(ws, "a.good")
 	w.evaluate()
-	_, _, err := w.runs.PolicyInput(ctx, w.owner, d.ID, "polchk-0000000000000000")
+	_, _, err = w.runs.PolicyInput(ctx, w.owner, d.ID, "polchk-0000000000000000")
 	assert.True(t, fault.Is(err, fault.NotFound))
 	body, object, err := w.runs.PolicyInput(ctx, w.owner, d.ID, d.PolicyCheckID())
 	require.NoError(t, err)
@@ -168,7 +172,7 @@ func TestPoliciesSeeADerivativeOnly(t *testing.T) {
 	assert.Equal(t, object.SHA256, sha(string(content)))
 	assert.Equal(t, object.SHA256, w.check(d.ID).InputDigest)
 	assert.NotContains(t, string(content), "S3CRET")
-	for _, kept := range []string{"a.good", "visible", string(d.ID), d.WorkspaceName, `"after_sensitive":{"closed":true}`} {
+	for _, kept := range []string{"a.good", "visible", string(d.ID), d.WorkspaceName, `"variables":{"size":{"value":"3"}}`, `"after_sensitive":{"closed":true}`} {
 		assert.Contains(t, string(content), kept)
 	}
 }
