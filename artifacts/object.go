@@ -24,11 +24,12 @@ const (
 	KindStateJSON        Kind = "state-json"
 	KindLog              Kind = "log"
 	KindEmergencyState   Kind = "emergency-state" // an errored.tfstate, byte for byte
+	KindPolicyInput      Kind = "policy-input"    // the derivative of a plan that policies judged
 )
 
 func (k Kind) known() bool {
 	switch k {
-	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog, KindEmergencyState:
+	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog, KindEmergencyState, KindPolicyInput:
 		return true
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -44,11 +45,12 @@ type Limits struct {
 	StateBytes int64         // of one state
 	StepUp     time.Duration // how long a step-up serves
 	Recovery   recovery.Settings
+	Policies   policies.Limits
 }
 
 // DefaultLimits are those of a server that is told nothing else.
 func DefaultLimits() Limits {
-	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow, Recovery: recovery.Defaults()}
+	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow, Recovery: recovery.Defaults(), Policies: policies.DefaultLimits()}
 }
 
 // Host gives host and port of the public address.
@@ -131,6 +133,12 @@ func (r *reader) limits() Limits {
 		r.wrong("HOLDFAST_RECOVERY_LEASE_TTL must be longer than nothing")
 	}
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
+	l.Policies.Memory = r.bytes("HOLDFAST_POLICY_MEMORY", l.Policies.Memory)
+	l.Policies.Time = r.duration("HOLDFAST_POLICY_TIME", l.Policies.Time)
+	l.Policies.Budget = r.duration("HOLDFAST_POLICY_BUDGET", l.Policies.Budget)
+	if err := l.Policies.Check(); err != nil {
+		r.wrong(err.Error())
+	}
 	return l
 }
 

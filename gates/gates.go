@@ -19,9 +19,21 @@ var queriesSQL string
 // Queries are the package's statements; tests check them against the schema.
 var Queries = postgres.ParseQueries(queriesSQL)
 
-// Release is a runner's binary as the runner names it: its version, and the SHA-256
-// of its file in hex. Both are empty for a runner that names none.
-type Release struct{ Version, Digest string }
+// Release is a program as it names itself: its version, and the SHA-256 of its file in
+// hex. Both are empty for a runner that names none.
+type Release struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+// As asks the list that answers for the release in the part it plays.
+func (r Release) As(list List) Claim { return Claim{List: list, Release: r} }
+
+// Claim is a release that must be allowed for a start, with the list that is asked.
+type Claim struct {
+	List
+	Release
+}
 
 func (r Release) String() string {
 	if r == (Release{}) {
@@ -63,10 +75,10 @@ const (
 	readWithin = 3 * time.Second
 )
 
-// Check asks all gates of an organization, and for each release both allow-lists.
+// Check asks all gates of an organization, and for each release its allow-list.
 // Errors: Unavailable "service_unavailable" when they cannot be read, which is to be
 // taken as closed (PL-12); the transaction is of no use then.
-func Check(ctx context.Context, tx postgres.Tx, organization ids.Organization, releases ...Release) (Denial, error) {
+func Check(ctx context.Context, tx postgres.Tx, organization ids.Organization, releases ...Claim) (Denial, error) {
 	within, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	d, err := organizationDenial(within, tx, organization)
@@ -79,8 +91,8 @@ func Check(ctx context.Context, tx postgres.Tx, organization ids.Organization, r
 	return d, unreadable(ctx, err)
 }
 
-// CheckRelease asks the allow-lists alone. Its errors are those of Check.
-func CheckRelease(ctx context.Context, tx postgres.Tx, release Release) (Denial, error) {
+// CheckRelease asks one allow-list alone. Its errors are those of Check.
+func CheckRelease(ctx context.Context, tx postgres.Tx, release Claim) (Denial, error) {
 	within, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	d, err := releaseDenial(within, tx, release)
@@ -120,12 +132,13 @@ func organizationDenial(ctx context.Context, tx postgres.Tx, organization ids.Or
 
 func sentence(text, reason string) string { return strings.TrimSpace(text + " " + reason) }
 
-func releaseDenial(ctx context.Context, tx postgres.Tx, release Release) (Denial, error) {
-	lists, err := postgres.Values[string](ctx, tx, Queries.Get("NotAllowed"), postgres.Args{"version": release.Version, "digest": release.Digest})
-	if err != nil || len(lists) == 0 {
+func releaseDenial(ctx context.Context, tx postgres.Tx, release Claim) (Denial, error) {
+	closed, err := postgres.Value[bool](ctx, tx, Queries.Get("NotAllowed"), postgres.Args{"list": string(release.List), "version": release.Version, "digest": release.Digest})
+	if err != nil || !closed {
 		return Denial{}, err
 	}
-	return Denial{fault.Conflict, releaseNotAllowed, fmt.Sprintf("The runner's %s does not stand in the allow-list of %s releases. Use a release that does, or have a site admin add this one.", release, lists[0])}, nil
+	whose := map[List]string{Runner: "runner", PolicyRuntime: "policy-runner"}[release.List]
+	return Denial{fault.Conflict, releaseNotAllowed, fmt.Sprintf("The %s's %s does not stand in the allow-list of %s releases. Use a release that does, or have a site admin add this one.", whose, release.Release, release.List)}, nil
 }
 
 // IntakePaused tells whether runs that are created wait to be taken in.

@@ -45,7 +45,7 @@ func (w world) exec(sql string) {
 	}))
 }
 
-func (w world) check(organization ids.Organization, releases ...gates.Release) (d gates.Denial, err error) {
+func (w world) check(organization ids.Organization, releases ...gates.Claim) (d gates.Denial, err error) {
 	err = postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
 		d, err = gates.Check(ctx, tx, organization, releases...)
 		return err
@@ -54,7 +54,7 @@ func (w world) check(organization ids.Organization, releases ...gates.Release) (
 }
 
 // closed demands the refusals of a closed gate, at the creation of a run and at its start.
-func (w world) closed(organization ids.Organization, kind fault.Kind, code, atStart string, releases ...gates.Release) {
+func (w world) closed(organization ids.Organization, kind fault.Kind, code, atStart string, releases ...gates.Claim) {
 	w.Helper()
 	d, err := w.check(organization, releases...)
 	require.NoError(w, err)
@@ -64,7 +64,7 @@ func (w world) closed(organization ids.Organization, kind fault.Kind, code, atSt
 	assert.NotEmpty(w, d.Reason)
 }
 
-func (w world) open(organization ids.Organization, releases ...gates.Release) {
+func (w world) open(organization ids.Organization, releases ...gates.Claim) {
 	w.Helper()
 	d, err := w.check(organization, releases...)
 	require.NoError(w, err)
@@ -145,23 +145,25 @@ func TestASuspensionIsOfOneOrganization(t *testing.T) {
 	w.open(org)
 }
 
-// TestAReleaseStandsInBothLists: an empty list allows everything, and one with entries
+// TestAReleaseStandsInItsList: an empty list allows everything, and one with entries
 // nothing else, not even what names no release.
-func TestAReleaseStandsInBothLists(t *testing.T) {
+func TestAReleaseStandsInItsList(t *testing.T) {
 	w := newWorld(t)
 	good := gates.Release{Version: "1.0", Digest: strings.Repeat("ab", 32)}
 	rebuilt := gates.Release{Version: "1.0", Digest: strings.Repeat("cd", 32)}
+	other := map[gates.List]gates.List{gates.Runner: gates.PolicyRuntime, gates.PolicyRuntime: gates.Runner}
 	for _, list := range []gates.List{gates.Runner, gates.PolicyRuntime} {
-		w.open(org, good, rebuilt, gates.Release{})
+		w.open(org, good.As(list), rebuilt.As(list), gates.Release{}.As(list))
 		set, err := w.SetReleases(ctx, admin, list, []gates.Release{good})
 		require.NoError(t, err)
 		assert.Equal(t, []gates.Release{good}, set)
-		w.open(org, good)
+		w.open(org, good.As(list))
+		w.open(org, rebuilt.As(other[list]))
 		w.open(org)
 		for _, bad := range []gates.Release{rebuilt, {Version: "1.1", Digest: good.Digest}, {}} {
-			w.closed(org, fault.Conflict, "release_not_allowed", "release_not_allowed", good, bad)
+			w.closed(org, fault.Conflict, "release_not_allowed", "release_not_allowed", good.As(list), bad.As(list))
 			require.NoError(t, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) error {
-				d, err := gates.CheckRelease(ctx, tx, bad)
+				d, err := gates.CheckRelease(ctx, tx, bad.As(list))
 				assert.True(t, d.Closed())
 				assert.Contains(t, d.Reason, string(list))
 				return err
@@ -197,7 +199,7 @@ func TestControlsThatCannotBeReadDeny(t *testing.T) {
 	t.Run("the allow-lists are gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.exec("alter table allowed_releases rename to elsewhere")
-		_, err := w.check(org, gates.Release{})
+		_, err := w.check(org, gates.Release{}.As(gates.Runner))
 		wantFault(t, err, fault.Unavailable, "service_unavailable")
 	})
 	t.Run("somebody locks them", func(t *testing.T) {

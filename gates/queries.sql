@@ -8,11 +8,9 @@ select c.deny is not null as known, coalesce(c.deny, true) as deny, coalesce(c.r
   left join organization_gates g on g.organization_id = o.id;
 
 -- name: NotAllowed
--- The lists that have entries and not this release.
-select l.list from (values ('runner'), ('policy-runtime')) as l (list)
- where exists (select from allowed_releases a where a.list = l.list)
-   and not exists (select from allowed_releases a where a.list = l.list and a.version = @version and a.digest = @digest)
- order by l.list desc;
+-- Whether the list has entries and not this release.
+select exists (select from allowed_releases a where a.list = @list)
+   and not exists (select from allowed_releases a where a.list = @list and a.version = @version and a.digest = @digest);
 
 -- name: Controls
 select deny, reason, closed_regions, intake_paused, changed_at from launch_controls;

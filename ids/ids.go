@@ -44,13 +44,17 @@ type (
 	PlanExport           string // pe-…; a plan made ready for download
 	ReservedTagKey       string // rtk-…
 	RetentionPolicy      string // drp-…
+	PolicySet            string // polset-…
+	PolicySetVersion     string // polsetver-…
+	Policy               string // pol-…
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject |
-		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy
+		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
+		PolicySet | PolicySetVersion | Policy
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -127,6 +131,12 @@ func spec[T Any]() (prefix, noun string) {
 		return "rtk-", "reserved tag key"
 	case RetentionPolicy:
 		return "drp-", "data retention policy"
+	case PolicySet:
+		return "polset-", "policy set"
+	case PolicySetVersion:
+		return "polsetver-", "policy set version"
+	case Policy:
+		return "pol-", "policy"
 	}
 	return "", ""
 }

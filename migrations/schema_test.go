@@ -44,6 +44,11 @@ values ('stg-a', 'org-a', 'run-a', 0, 'plan', 'succeeded', 'att-a0', clock_times
 insert into run_receipts (id, organization_id, workspace_id, run_id, stage_id, attempt_id, kind, result, tofu_version, started_at, finished_at)
 values ('rcpt-a', 'org-a', 'ws-a', 'run-a', 'stg-a', 'att-a0', 'plan', 'succeeded', '1.12.6', clock_timestamp(), clock_timestamp());
 insert into policy_checks (id, run_id, durable_status) values ('polchk-a', 'run-a', 'running');
+insert into policy_checks (id, run_id, round, durable_status, input_digest) values ('polchk-b', 'run-a', 2, 'running', 'i');
+insert into policy_sets (id, organization_id, name, kind) values ('polset-a', 'org-a', 's', 'opa'), ('polset-b', 'org-b', 's', 'opa');
+insert into policies (id, organization_id, name, kind, enforcement_level) values ('pol-a', 'org-a', 'p', 'opa', 'advisory');
+insert into policy_set_versions (id, organization_id, policy_set_id, source, status) values ('polsetver-a', 'org-a', 'polset-a', 'tfe-api', 'pending');
+insert into policy_set_parameters (id, organization_id, policy_set_id, key, value_sealed, sensitive) values ('var-p', 'org-a', 'polset-a', 'k', '', false);
 insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
 values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
 insert into runners (id, group_id, name) values ('agent-1', 'apool-1', 'r');
@@ -207,6 +212,19 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "policy_checks_status", "update policy_checks set durable_status = 'skipped', input_digest = '', result = '{}', result_digest = '', completed_at = clock_timestamp()"},
 	{"23514", "policy_checks_complete", "update policy_checks set durable_status = 'passed'"},
 	{"23505", "policy_checks_one_a_round", "insert into policy_checks (id, run_id, durable_status) values ('polchk-2', 'run-a', 'running')"},
+	{"23514", "policy_input_is_bound_once", "update policy_checks set input_digest = 'x' where id = 'polchk-b'"},
+	{"23514", "policy_sets_kind", "update policy_sets set kind = 'cedar'"},
+	{"23514", "policy_sets_rego", "update policy_sets set rego_version = 'v2'"},
+	{"23505", "policy_sets_name", "insert into policy_sets (id, organization_id, name, kind) values ('polset-2', 'org-a', 's', 'opa')"},
+	{"23514", "policies_kind", "update policies set kind = 'cedar'"},
+	{"23514", "policies_level", "update policies set enforcement_level = 'perhaps'"},
+	{"23505", "policies_name", "insert into policies (id, organization_id, name, kind, enforcement_level) values ('pol-2', 'org-a', 'p', 'opa', 'advisory')"},
+	{"23514", "policy_set_versions_source", "update policy_set_versions set source = 'nowhere'"},
+	{"23514", "policy_set_versions_status", "update policy_set_versions set status = 'perhaps'"},
+	{"23514", "policy_set_versions_ready_whole", "update policy_set_versions set status = 'ready'"},
+	{"23505", "policy_set_parameters_key", "insert into policy_set_parameters (id, organization_id, policy_set_id, key, value_sealed, sensitive) values ('var-p2', 'org-a', 'polset-a', 'k', '', false)"},
+	{"23503", "policy_set_workspaces_organization_id_workspace_id_fkey", "insert into policy_set_workspaces (organization_id, policy_set_id, workspace_id, excluded) values ('org-a', 'polset-a', 'ws-b', false)"},
+	{"23503", "policy_set_policies_organization_id_policy_set_id_fkey", "insert into policy_set_policies (organization_id, policy_set_id, policy_id) values ('org-a', 'polset-b', 'pol-a')"},
 	{"23514", "approvals_decision", "update approvals set decision = 'perhaps'"},
 	{"23514", "approvals_source", "update approvals set source = 'nobody'"},
 	{"23505", "approvals_one_each", `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)

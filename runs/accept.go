@@ -127,22 +127,32 @@ func (s *Service) session(ctx context.Context, tx postgres.Tx, a dispatch.Attemp
 	return Session{Token: s.dispatch.Token(a), Manifest: a.Manifest, ManifestDigest: a.ManifestDigest, ExpiresAt: *a.TokenExpiresAt, Emergency: s.dispatch.Emergency(a)}, nil
 }
 
-// mayExecute asks the allow-lists about a runner that wants work (AU-07).
+// mayExecute asks the allow-list about a runner that wants work (AU-07).
 func mayExecute(ctx context.Context, tx postgres.Tx, release gates.Release) error {
-	denial, err := gates.CheckRelease(ctx, tx, release)
+	denial, err := gates.CheckRelease(ctx, tx, release.As(gates.Runner))
 	if err == nil && denial.Closed() {
 		err = denial.AtStart()
 	}
 	return err
 }
 
-// releases are those that must be allowed for a start: the runner's own, and the one
-// that planned what is to be applied.
-func releases(r Run, own gates.Release) []gates.Release {
+// releases are those that must be allowed for a start: the runner's own, and those that the run
+// is bound to.
+func releases(r Run, own gates.Release) []gates.Claim {
+	return append([]gates.Claim{own.As(gates.Runner)}, r.pinned()...)
+}
+
+// pinned are the releases that a finished plan is bound to: the runner's that made it, and the
+// policy-runner's that judged it. What it came to does not stand for either (AU-07, PO-17).
+func (r Run) pinned() (claims []gates.Claim) {
 	if r.PlanFinishedAt == nil {
-		return []gates.Release{own}
+		return nil
 	}
-	return []gates.Release{own, r.release()}
+	claims = append(claims, r.release().As(gates.Runner))
+	if judged := (gates.Release{Version: r.PolicyVersion, Digest: r.PolicyDigest}); judged != (gates.Release{}) {
+		claims = append(claims, judged.As(gates.PolicyRuntime))
+	}
+	return claims
 }
 
 func (r Run) release() gates.Release {

@@ -269,6 +269,9 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	if waits, err := waitsForIntake(ctx, tx, r); err != nil || (waits && unavailable == "") {
 		return r, err
 	}
+	if err := s.bindPolicies(ctx, tx, &r); err != nil {
+		return Run{}, err
+	}
 	if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 		return Run{}, err
 	}
@@ -425,7 +428,7 @@ func forRun(variables []workspaces.Variable) []Variable {
 	list := make([]Variable, 0, len(variables))
 	for _, v := range variables {
 		if v.Category == workspaces.Env || workspaces.Declarable(v.Key) {
-			list = append(list, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env})
+			list = append(list, Variable{Key: v.Key, Value: v.Value, HCL: v.HCL, Env: v.Category == workspaces.Env, Sensitive: v.Sensitive})
 		}
 	}
 	return list

@@ -76,7 +76,7 @@ func TestARunKeepsTheValuesOfItsCreation(t *testing.T) {
 	e := w.take(run.ID)
 	got, err := e.runs.InputVariables(ctx, e.actor)
 	require.NoError(t, err)
-	assert.ElementsMatch(t, []Variable{{Key: "size", Value: "before"}, {Key: "AWS_REGION", Value: "eu-1", Env: true}, {Key: "size", Value: `"mine"`, HCL: true}}, got)
+	assert.ElementsMatch(t, []Variable{{Key: "size", Value: "before"}, {Key: "AWS_REGION", Value: "eu-1", Env: true, Sensitive: true}, {Key: "size", Value: `"mine"`, HCL: true}}, got)
 	assert.Equal(t, Variable{Key: "size", Value: `"mine"`, HCL: true}, got[2], "the run's own come last and win")
 	shown, err := w.runs.Variables(ctx, w.member, run.Run)
 	require.NoError(t, err)

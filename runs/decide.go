@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
 )
@@ -133,6 +134,9 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 	if err != nil {
 		return err
 	}
+	if binding.PolicyResult == "" {
+		return fault.New(fault.Conflict, "policy_result_damaged", "The result of the policy check of %s is not the one that was recorded, so its plan is not applied. Discard it and make a new run.", r.ID)
+	}
 	err = approvals.Decide(ctx, tx, approvals.Record{
 		Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Approved, Source: source, Comment: comment, Binding: binding,
 	})
@@ -181,7 +185,7 @@ func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) erro
 		}
 		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
 	}
-	denial, err := gates.Check(ctx, tx, r.OrganizationID, r.release())
+	denial, err := gates.Check(ctx, tx, r.OrganizationID, r.pinned()...)
 	if err != nil {
 		return err
 	}
@@ -230,11 +234,19 @@ func (s *Service) binding(ctx context.Context, tx postgres.Tx, r Run) (approvals
 	return b, err
 }
 
-// facts are the same things as they are now: the state may have moved.
+// facts are the same things as they are now: the state may have moved, and the policies that
+// have a say may be others than those that were asked.
 func (s *Service) facts(ctx context.Context, tx postgres.Tx, r Run) (approvals.Binding, error) {
 	now, err := s.binding(ctx, tx, r)
 	if err != nil {
 		return now, err
+	}
+	scope, err := policies.ScopeOf(ctx, tx, r.WorkspaceID)
+	if err != nil {
+		return now, err
+	}
+	if scope.Digest != r.PolicyScope {
+		now.PolicyResult = ""
 	}
 	now.Predecessor, err = state.CurrentID(ctx, tx, r.WorkspaceID)
 	return now, err

@@ -23,8 +23,10 @@
 // before a first start, not before its repeat, and what it refuses waits (accept.go,
 // authority.go). Authority that the database has forgotten holds its workspace
 // (lost.go, primary.go).
+// Where policy sets have a say, a finished plan waits for its policy check: input and result
+// are written once, and the result moves the run in its transaction (policy.go, evaluate.go).
 // Refuses: HTTP, JSON:API, running tofu.
-// Tested by: transitions_test.go, create_test.go, plan_test.go, decide_test.go,
+// Tested by: policy_test.go, transitions_test.go, create_test.go, plan_test.go, decide_test.go,
 // apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go,
 // stages_test.go, operation_test.go, requeue_test.go, replan_test.go, promote_test.go,
 // force_test.go, teardown_test.go, failure_test.go, gates_test.go, authority_test.go,

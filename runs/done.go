@@ -113,8 +113,9 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 	return err
 }
 
-// planDone ends the plan phase. Of a finished plan the evidence, the policy walk
-// and the wait for approval become visible together (§3.3, amendment 1).
+// planDone ends the plan phase. Of a finished plan the evidence and the policy check become
+// visible together and, where no policy set is in scope, the wait for approval as well
+// (PO-01, §3.3, amendment 1).
 func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
 	actor := runnerActor(a)
 	switch d.Outcome {
@@ -148,10 +149,13 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
 		return err
 	}
-	if err := s.passPolicy(ctx, tx, r); err != nil {
+	if err := s.reservePolicyCheck(ctx, tx, *r); err != nil {
 		return err
 	}
-	return s.awaitApproval(ctx, tx, r)
+	if r.PolicySets > 0 {
+		return nil // an evaluator takes it from here
+	}
+	return s.passPolicy(ctx, tx, r)
 }
 
 // keepGenerated keeps, of a plan that failed, the document with the configuration that
@@ -204,41 +208,6 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 	}
 	*r, err = load(ctx, tx, r.ID)
 	return "", err
-}
-
-// passPolicy walks the policy statuses. No policy set can be in scope yet, so the
-// check passes over the very plan that reserved it; history and row are kept.
-func (s *Service) passPolicy(ctx context.Context, tx postgres.Tx, r *Run) error {
-	system := authz.System()
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(*r), "run_id": r.ID, "round": r.Round}); err != nil {
-		return fmt.Errorf("reserve the policy check: %w", err)
-	}
-	if err := step(ctx, tx, r, move{To: PolicyEvaluating, Actor: system}); err != nil {
-		return err
-	}
-	input, err := s.objects.Info(ctx, tx, r.OrganizationID, r.PlanJSONObjectID)
-	if err != nil {
-		return err
-	}
-	const result = `{"policy_sets":0}`
-	sum := sha256.Sum256([]byte(input.SHA256 + result))
-	n, err := postgres.Exec(ctx, tx, Queries.Get("PolicyRecord"), postgres.Args{
-		"run_id": r.ID, "input_digest": input.SHA256, "result": result, "result_digest": hex.EncodeToString(sum[:]),
-	})
-	if err != nil || n != 1 {
-		return fmt.Errorf("record the policy result of %s: %d rows: %w", r.ID, n, err)
-	}
-	return step(ctx, tx, r, move{To: PolicyPassed, Actor: system})
-}
-
-// policyCheckID is known before the check exists (PO-02). Each round of a requeued run
-// has a check of its own (G-04).
-func policyCheckID(r Run) string {
-	id := "polchk-" + strings.TrimPrefix(string(r.ID), "run-")
-	if r.Round > 1 {
-		id = fmt.Sprintf("%s-%d", id, r.Round)
-	}
-	return id
 }
 
 // awaitApproval ends a run that has nothing to apply, or opens the wait for a

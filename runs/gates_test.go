@@ -175,29 +175,26 @@ func TestTheRegionIsAskedBeforeAnApply(t *testing.T) {
 	}, "eu-north-1")
 }
 
-// TestTheReleaseThatPlannedIsAskedBeforeAnApply: in either list. What it planned is not
-// applied by another one.
+// TestTheReleaseThatPlannedIsAskedBeforeAnApply: what it planned is not applied by another one.
 func TestTheReleaseThatPlannedIsAskedBeforeAnApply(t *testing.T) {
 	w := newWorld(t)
-	for _, list := range []gates.List{gates.Runner, gates.PolicyRuntime} {
-		w.allow(list)
-		withdrawn := gates.Release{Version: "0.9", Digest: strings.Repeat("cd", 32)}
-		run := w.run(w.workspace()).ID
-		w.takeAs(run, withdrawn).plan(true)
-		d := w.wantStatus(run, AwaitingApproval)
-		assert.Equal(t, withdrawn, d.release(), "pinned by the plan's accept")
-		w.allow(list, allowed)
-		require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
-		w.sweep()
-		d = w.wantStatus(run, AwaitingApproval)
-		assert.Empty(t, d.ApplyAttempt)
-		assert.Contains(t, d.GateReason, "0.9")
-		assert.Contains(t, d.GateReason, string(list))
-		w.allow(list, allowed, withdrawn)
-		w.sweep()
-		w.takeAs(run, allowed).apply(1)
-		w.wantStatus(run, Succeeded)
-	}
+	withdrawn := gates.Release{Version: "0.9", Digest: strings.Repeat("cd", 32)}
+	run := w.run(w.workspace()).ID
+	w.takeAs(run, withdrawn).plan(true)
+	d := w.wantStatus(run, AwaitingApproval)
+	assert.Equal(t, withdrawn, d.release(), "pinned by the plan's accept")
+	w.allow(gates.Runner, allowed)
+	w.allow(gates.PolicyRuntime, allowed) // says nothing about a plan that no policy-runner has judged
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	w.sweep()
+	d = w.wantStatus(run, AwaitingApproval)
+	assert.Empty(t, d.ApplyAttempt)
+	assert.Contains(t, d.GateReason, "0.9")
+	assert.Contains(t, d.GateReason, "allow-list of runner releases")
+	w.allow(gates.Runner, allowed, withdrawn)
+	w.sweep()
+	w.takeAs(run, allowed).apply(1)
+	w.wantStatus(run, Succeeded)
 }
 
 // TestARunnersStartRepeatsTheGates: at poll, at accept, and at apply-start. What is
@@ -239,13 +236,13 @@ func TestARunnersStartRepeatsTheGates(t *testing.T) {
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
 
 	e = w.offerTo(run, allowed)
-	w.allow(gates.PolicyRuntime, gates.Release{Version: "2.0", Digest: allowed.Digest})
+	w.allow(gates.Runner, gates.Release{Version: "2.0", Digest: allowed.Digest})
 	_, err = e.acceptAs(allowed)
 	wantCode(t, err, fault.Conflict, "release_not_allowed")
 	d := w.wantStatus(run, AwaitingApproval)
 	assert.Equal(t, dispatch.Canceled, d.ApplyAttempt, "its apply is prepared anew")
 	assert.NotEmpty(t, d.GateReason)
-	w.allow(gates.PolicyRuntime)
+	w.allow(gates.Runner)
 	w.sweep()
 
 	e = w.takeAs(run, allowed)

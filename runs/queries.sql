@@ -9,8 +9,9 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at, r.operation, r.round, coalesce(r.source_run_id, '') as source_run_id, coalesce(r.replan_of, '') as replan_of, r.force_cancel_available_at,
     coalesce(r.force_cancel_available_at <= clock_timestamp(), false) as force_cancel_due,
-    r.runner_version, r.runner_digest,
-    case when r.durable_status = 'queued' or (r.durable_status = 'awaiting_approval' and r.confirmed_at is not null)
+    r.runner_version, r.runner_digest, r.policy_sets, r.policy_scope, r.policy_version, r.policy_digest,
+    case when r.durable_status in ('plan_complete', 'policy_evaluating') then r.waiting_reason
+         when r.durable_status = 'queued' or (r.durable_status = 'awaiting_approval' and r.confirmed_at is not null)
          then coalesce((select c.reason from closed_organizations c where c.organization_id = r.organization_id), r.waiting_reason) else '' end as gate_reason,
     array(select p.id from runs p where p.source_run_id = r.id order by p.queue_seq) as promoted_runs,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
@@ -127,12 +128,12 @@ insert into runs (id, plan_id, apply_id, organization_id, workspace_id, queue_se
     auto_apply, target_addrs, replace_addrs, structured_output, generate_config, configuration_version_id, configuration_object_id, terraform_version, working_directory,
     run_variables_sealed, variables_sealed, operation, source_run_id, predecessor_version_id, admitted_at, has_changes, resource_additions, resource_changes, resource_destructions, resource_imports,
     plan_object_id, plan_json_object_id, plan_json_redacted_object_id, generated_config, lock_file_object_id, plan_tofu_version, plan_tofu_digest, plan_finished_at, approval_expires_at,
-    workflow_definition, application_build_sha)
+    workflow_definition, application_build_sha, policy_scope, policy_version, policy_digest)
 select @id, @plan_id, @apply_id, r.organization_id, r.workspace_id, nextval('run_queue_seq'), @message, @source, @created_by, r.is_destroy, r.refresh, r.refresh_only,
     @auto_apply, r.target_addrs, r.replace_addrs, r.structured_output, r.generate_config, r.configuration_version_id, r.configuration_object_id, r.terraform_version, r.working_directory,
     @run_variables_sealed, @variables_sealed, 'apply', r.id, r.predecessor_version_id, clock_timestamp(), r.has_changes, r.resource_additions, r.resource_changes, r.resource_destructions, r.resource_imports,
     r.plan_object_id, r.plan_json_object_id, r.plan_json_redacted_object_id, r.generated_config, r.lock_file_object_id, r.plan_tofu_version, r.plan_tofu_digest, r.plan_finished_at,
-    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision), @workflow_definition, @application_build_sha
+    clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision), @workflow_definition, @application_build_sha, r.policy_scope, r.policy_version, r.policy_digest
   from runs r where r.id = @from_id and r.plan_object_id is not null and r.has_changes;
 
 -- name: PromotionUnderWay
@@ -150,7 +151,8 @@ update runs
        has_changes = null, resource_additions = 0, resource_changes = 0, resource_destructions = 0, resource_imports = 0,
        plan_object_id = null, plan_json_object_id = null, plan_json_redacted_object_id = null, generated_config = false, lock_file_object_id = null,
        plan_tofu_version = '', plan_tofu_digest = '', plan_finished_at = null, approval_expires_at = null, confirmed_at = null,
-       cancel_requested_at = null, cancel_requested_by = null, force_cancel_available_at = null
+       cancel_requested_at = null, cancel_requested_by = null, force_cancel_available_at = null,
+       policy_sets = 0, policy_scope = '', policy_version = '', policy_digest = ''
  where id = @id and durable_status = @from_status and round = @round and (fence_epoch is null or fence_released_at is not null);
 
 -- name: ApplyBegan
@@ -377,15 +379,49 @@ update runs set plan_json_redacted_object_id = @plan_json_redacted_object_id, ge
 -- name: PolicyReserve
 insert into policy_checks (id, run_id, round, durable_status) values (@id, @run_id, @round, 'running');
 
+-- name: PolicyScope
+-- What has a say about the run, fixed before it begins.
+update runs set policy_sets = @sets, policy_scope = @scope where id = @id and durable_status in ('dispatch_pending', 'queued') and admitted_at is null;
+
+-- name: PolicyRow
+-- The check of the round that the run is in.
+select c.id, c.durable_status, coalesce(c.input_digest, '') as input_digest, coalesce(c.input_object_id, '') as input_object_id, c.tries
+  from policy_checks c join runs r on r.id = c.run_id and r.round = c.round where c.run_id = @run_id;
+
+-- name: PolicyBind
+update policy_checks set input_digest = @input_digest, input_object_id = nullif(@input_object_id::text, ''), evaluating_at = clock_timestamp()
+ where id = @id and durable_status = 'running' and input_digest is null;
+
 -- name: PolicyRecord
+-- Never without an input (PO-15, PO-16). The digest is of the exact bytes.
 update policy_checks
-   set durable_status = 'passed', input_digest = @input_digest, result = @result, result_digest = @result_digest, completed_at = clock_timestamp()
- where run_id = @run_id and durable_status = 'running';
+   set durable_status = @status, evaluation = @evaluation, result = @result, completed_at = clock_timestamp(), claimed_until = null,
+       result_digest = encode(sha256(convert_to(input_digest || @evaluation, 'UTF8')), 'hex')
+ where id = @id and durable_status = 'running' and input_digest = @input_digest;
+
+-- name: PolicyRelease
+update runs set policy_version = @version, policy_digest = @digest where id = @id and durable_status = 'policy_evaluating';
+
+-- name: PolicyClaim
+-- The oldest check that waits for somebody to evaluate it.
+update policy_checks set claimed_until = clock_timestamp() + make_interval(secs => @lease_seconds::double precision), tries = tries + 1
+ where id = (select c.id from policy_checks c join runs r on r.id = c.run_id and r.round = c.round
+              where c.durable_status = 'running' and r.durable_status in ('plan_complete', 'policy_evaluating') and (c.claimed_until is null or c.claimed_until < clock_timestamp())
+              order by c.created_at, c.id limit 1 for update of c skip locked)
+returning id, run_id, tries;
+
+-- name: PolicyRenew
+update policy_checks set claimed_until = clock_timestamp() + make_interval(secs => @lease_seconds::double precision) where id = @id and durable_status = 'running' and claimed_until is not null;
+
+-- name: PolicyReturn
+-- Given back: counted says whether it was a try.
+update policy_checks set claimed_until = clock_timestamp() + make_interval(secs => @pause_seconds::double precision), tries = tries - case when @counted::boolean then 0 else 1 end, last_error = @last_error
+ where id = @id and durable_status = 'running';
 
 -- name: PolicyResultDigest
--- Of the run whose plan it is, as it was last planned.
+-- Of the run whose plan it is, as it was last planned. Empty when the result is not the one that was recorded.
 select coalesce((select c.result_digest from runs r join runs s on s.id = coalesce(r.source_run_id, r.id) join policy_checks c on c.run_id = s.id and c.round = s.round
-  where r.id = @run_id), '');
+  where r.id = @run_id and c.result_digest = encode(sha256(convert_to(c.input_digest || c.evaluation, 'UTF8')), 'hex')), '');
 
 -- name: ApprovalDeadline
 update runs set approval_expires_at = clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision)
@@ -520,8 +556,14 @@ select count(*) from run_receipts where run_id = @run_id;
 
 -- name: PolicyCheck
 -- The newest of the run.
-select id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(result_digest, '') as result_digest, completed_at
-  from policy_checks where run_id = @run_id order by created_at desc limit 1;
+select id, run_id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(input_object_id, '') as input_object_id, coalesce(result_digest, '') as result_digest,
+    evaluation, created_at, evaluating_at, completed_at
+  from policy_checks where run_id = @run_id order by round desc limit 1;
+
+-- name: PolicyCheckByID
+select id, run_id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(input_object_id, '') as input_object_id, coalesce(result_digest, '') as result_digest,
+    evaluation, created_at, evaluating_at, completed_at
+  from policy_checks where run_id = @run_id and id = @id;
 
 -- name: PinRelease
 update runs set runner_version = @version, runner_digest = @digest where id = @id and durable_status = 'planning';
@@ -536,7 +578,9 @@ select r.id from runs r
  where r.durable_status = 'awaiting_approval' and r.confirmed_at is not null and r.cancel_requested_at is null
    and not exists (select from attempts a where a.run_id = r.id and a.phase = 'apply' and a.status in ('pending', 'assigned', 'running'))
    and r.organization_id not in (select c.organization_id from closed_organizations c)
- order by exists (select from allowed_releases a) and not exists (select from allowed_releases a where a.version = r.runner_version and a.digest = r.runner_digest), r.queue_seq
+ order by (exists (select from allowed_releases a where a.list = 'runner') and not exists (select from allowed_releases a where a.list = 'runner' and a.version = r.runner_version and a.digest = r.runner_digest))
+       or (r.policy_version <> '' and exists (select from allowed_releases a where a.list = 'policy-runtime')
+           and not exists (select from allowed_releases a where a.list = 'policy-runtime' and a.version = r.policy_version and a.digest = r.policy_digest)), r.queue_seq
  limit @limit;
 
 -- fragment: Primary

@@ -99,7 +99,11 @@ func (s *Service) insertReplan(ctx context.Context, tx postgres.Tx, actor authz.
 	if err != nil || rows != 1 {
 		return Run{}, fmt.Errorf("plan %s anew: %d rows: %w", old.ID, rows, err)
 	}
-	return load(ctx, tx, id)
+	r, err := load(ctx, tx, id)
+	if err == nil {
+		err = s.bindPolicies(ctx, tx, &r)
+	}
+	return r, err
 }
 
 // resealVariables packs the values of a run for another one: sealed values are bound

@@ -54,6 +54,9 @@ func (s *Service) Requeue(ctx context.Context, actor authz.Actor, id ids.Run) (d
 		if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 			return err
 		}
+		if err := s.bindPolicies(ctx, tx, &r); err != nil { // those of now: what it failed by may have been put right
+			return err
+		}
 		err = audit.Append(ctx, tx, audit.Entry{
 			Organization: r.OrganizationID, Actor: actor, Action: "run.requeued", ObjectKind: "run", ObjectID: string(id),
 			Details: map[string]any{"workspace": r.WorkspaceID, "from": before.DurableStatus, "reason": before.DurableReason, "round": r.Round},

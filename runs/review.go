@@ -38,15 +38,6 @@ type Receipt struct {
 	FinishedAt           time.Time
 }
 
-// PolicyCheck is the check of a plan, without its result.
-type PolicyCheck struct {
-	ID            string
-	DurableStatus string
-	InputDigest   string // of the plan that was checked, and of what came out
-	ResultDigest  string
-	CompletedAt   *time.Time
-}
-
 // RecordStatus says what became of a pointer to a state.
 type RecordStatus string
 
@@ -90,12 +81,8 @@ func (s *Service) Review(ctx context.Context, actor authz.Actor, id ids.Run) (v 
 			return err
 		}
 		v.Detail = details[0]
-		check, err := postgres.One[PolicyCheck](ctx, tx, Queries.Get("PolicyCheck"), postgres.Args{"run_id": id})
-		switch {
-		case err == nil:
-			v.Policy = &check
-		case !postgres.NoRow(err):
-			return fmt.Errorf("read the policy check: %w", err)
+		if v.Policy, err = newestCheck(ctx, tx, id); err != nil {
+			return err
 		}
 		if v.Approvals, err = approvals.List(ctx, tx, id); err != nil {
 			return err

@@ -149,6 +149,10 @@ type Run struct {
 	FinishedAt             *time.Time
 	RunnerVersion          string // the release that planned
 	RunnerDigest           string
+	PolicySets             int    // how many have a say about its plan; fixed when its round began
+	PolicyScope            string // the digest of them; empty when there are none
+	PolicyVersion          string // the release of the policy-runner that judged the plan; empty when none did
+	PolicyDigest           string
 	GateReason             string          // which gate keeps it from starting although it is its turn; empty otherwise
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status
@@ -189,6 +193,8 @@ type Variable struct {
 	HCL   bool   `json:"hcl"`
 	Env   bool   `json:"env,omitempty"`
 	SSH   bool   `json:"ssh,omitempty"` // it is no variable: the value is the private key for fetching modules
+
+	Sensitive bool `json:"sensitive,omitempty"` // marked so in the workspace
 }
 
 func runVariablesLabel(id ids.Run) string { return "run-variables/" + string(id) }

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
@@ -116,7 +117,12 @@ func goldenDocuments(t *testing.T) map[string]document {
 	review.WorkflowDefinition, review.ApplicationBuildSHA = "run-lifecycle@abc", "def"
 	held := heldSummary(recovery.Report{HeldSince: later, Before: &version, Publication: 1})
 
+	checked := goldenCheck(run, at, later)
 	return map[string]document{
+		"policy-check":           {one: newPolicyCheckView(checked)},
+		"policy-set-outcome":     {one: newSetOutcomeView(checked, 0), included: []view{newTaskStageView(checked), newEvaluationView(checked)}},
+		"policy-set":             {one: newPolicySetView(goldenSet(at, later)), included: []view{s.newSetVersionView(goldenVersion(at, later)), newParameterView(policies.Parameter{ID: "var-1111111111111111", Set: "polset-1111111111111111", Key: "k", Sensitive: true})}},
+		"policy":                 {one: newPolicyView(policies.Policy{ID: "pol-1111111111111111", OrganizationName: "acme", Name: "p", Description: "d", Kind: policies.OPA, Query: "data.p.deny", Level: "mandatory", Path: "p.rego", UpdatedAt: later, Sets: 1})},
 		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
 		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at})},

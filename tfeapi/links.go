@@ -19,6 +19,7 @@ var (
 	uploadStateLink         = linkKind{"upload state", "/api/v2/links/state-versions/", "/upload/"}
 	uploadJSONStateLink     = linkKind{"upload json state", "/api/v2/links/state-versions/", "/upload-json/"}
 	uploadConfigurationLink = linkKind{"upload configuration", "/api/v2/links/configuration-versions/", "/upload/"}
+	uploadPolicySetLink     = linkKind{"upload policy set", "/api/v2/links/policy-set-versions/", "/upload/"}
 	planLogLink             = linkKind{"read plan log", "/api/v2/links/plans/", "/log/"}
 	applyLogLink            = linkKind{"read apply log", "/api/v2/links/applies/", "/log/"}
 )

@@ -168,7 +168,7 @@ func newReviewView(actor authz.Actor, v runs.Review, held *recoverySummary) *rev
 		},
 	}
 	if c := v.Policy; c != nil {
-		view.PolicyCheck = &policyRecord{ID: c.ID, DurableStatus: c.DurableStatus, InputDigest: c.InputDigest, ResultDigest: c.ResultDigest, CompletedAt: stamp(c.CompletedAt)}
+		view.PolicyCheck = &policyRecord{ID: c.ID, DurableStatus: string(c.DurableStatus), InputDigest: c.InputDigest, ResultDigest: c.ResultDigest, CompletedAt: stamp(c.CompletedAt)}
 	}
 	return view
 }

@@ -69,6 +69,7 @@ type runPermissions struct {
 	CanDiscard      bool `json:"can-discard"`
 	CanForceCancel  bool `json:"can-force-cancel"`
 	CanForceExecute bool `json:"can-force-execute"`
+	CanOverride     bool `json:"can-override-policy-check"`
 }
 
 // runFence is the hold a run has, or had, on its workspace.
@@ -92,6 +93,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable, IsForceCancelable: p.forceCancelable},
 		Permissions: runPermissions{
 			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: mayApply, CanForceExecute: mayApply,
+			CanOverride: authz.Can(actor, authz.PoliciesOverride, r.Object()),
 		},
 		HasChanges: p.plan == "finished" && r.HasChanges != nil && *r.HasChanges,
 		Message:    r.Message, Source: r.Source, TriggerReason: triggerReason(r), CreatedAt: r.CreatedAt, CanceledAt: canceledAt(r),
@@ -111,6 +113,9 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 			"run-events": runEventRefs(d), "cost-estimate": nil, "comments": refs("comments", r.Comments), "confirmed-by": optional("users", r.ConfirmedBy),
 			"source-run": runRef(r.SourceRunID), "promoted-runs": runRefs(r.PromotedRuns), "replan-of": runRef(r.ReplanOf),
 		},
+	}
+	if d.PolicySets > 0 {
+		view.related["policy-checks"] = []ref{policyCheckRef(r)}
 	}
 	for _, v := range variables {
 		view.Variables = append(view.Variables, runVariable{Key: v.Key, Value: v.Value})
@@ -182,6 +187,12 @@ func runTimestamps(d runs.Detail, p projection) map[string]string {
 		switch step.ToStatus {
 		case runs.Planning:
 			set("planning-at", &step.At)
+		case runs.PlanComplete:
+			set("planned-at", &step.At)
+		case runs.PolicyPassed:
+			if d.PolicySets > 0 {
+				set("policy-checked-at", &step.At)
+			}
 		case runs.AwaitingApproval:
 			set("planned-at", &step.At)
 			if d.SavePlan {

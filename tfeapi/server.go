@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/gates"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -39,6 +40,7 @@ type Deps struct {
 	Recovery     *recovery.Service
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
+	Policies     *policies.Service
 	Links        *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
@@ -75,7 +77,7 @@ func New(deps Deps) http.Handler {
 	// A path is taken as it comes: an escaped slash stays inside its segment, and
 	// nothing is redirected, because a redirected POST loses its body.
 	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)
-	for _, route := range s.routes() {
+	for _, route := range append(s.routes(), s.policyRoutes()...) {
 		methods := []string{route.method}
 		if route.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -24,6 +24,8 @@ type runFacts struct {
 	cancelRequested bool
 	forceCancelDue  bool // a canceled plan has not stopped in the time it was given
 	callerMayDecide bool // the caller has the right to apply
+
+	policies bool // policy sets have a say about the plan
 }
 
 // factsOf gathers them.
@@ -33,7 +35,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		keepsPlan: r.Operation == runs.OperationPlan && r.HasChanges != nil && *r.HasChanges,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
-		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
+		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), policies: r.PolicySets > 0,
 	}
 }
 
@@ -58,8 +60,12 @@ func project(f runFacts) projection {
 			return projection{run: "plan_queued", plan: "queued", apply: "pending", cancelable: !f.cancelRequested}
 		}
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
-	case runs.Planning, runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
-		// Without policy sets the last three pass within one transaction (amendment 1).
+	case runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
+		if f.policies { // its check is there, so that a client that has seen the plan's end waits for it (NC-14)
+			return projection{run: "policy_checking", plan: "finished", apply: "pending", cancelable: !f.cancelRequested}
+		}
+		fallthrough // without policy sets they pass within one transaction (amendment 1)
+	case runs.Planning:
 		return projection{run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested, forceCancelable: f.forceCancelDue}
 	case runs.AwaitingApproval:
 		return awaitingApproval(f)
@@ -79,6 +85,9 @@ func awaitingApproval(f runFacts) projection {
 		p.run, p.apply = "confirmed", "queued"
 	default:
 		p.run, p.apply = "planned", "pending"
+		if f.policies {
+			p.run = "policy_checked"
+		}
 		if f.savePlan {
 			p.run = "planned_and_saved"
 		}

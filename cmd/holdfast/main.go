@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-run/holdfast/policies/evaluator"
 )
 
 // version and commit are set by the build.
@@ -27,6 +29,8 @@ type cli struct {
 	Server  serverCmd   `cmd:"" help:"Serve clients and runners. Its environment is described in docs/configuration.md."`
 	Admin   adminCmd    `cmd:"" help:"Administration."`
 	Version versionCmd  `cmd:"" help:"Print the version."`
+
+	PolicyRunner policyRunnerCmd `cmd:"" hidden:"" help:"What the server starts to judge plans; see package evaluator."`
 }
 
 // exit is an error that says which code to exit with; without a cause nothing is printed.
@@ -74,6 +78,16 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "holdfast:", err)
 		return 1
 	}
+}
+
+type policyRunnerCmd struct{}
+
+// Run serves one request of the server that started this process.
+func (policyRunnerCmd) Run() error {
+	if code := evaluator.Main(os.Stdin, os.Stdout, os.Stderr); code != 0 {
+		return exit{code: code}
+	}
+	return nil
 }
 
 type versionCmd struct{}

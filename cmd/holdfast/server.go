@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
@@ -44,6 +45,7 @@ type services struct {
 	dispatch   *dispatch.Service
 	runs       *runs.Service
 	gates      *gates.Service
+	policies   *policies.Service
 	recovery   *recovery.Service
 	links      *envelope.Links
 }
@@ -73,6 +75,12 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.gates = gates.New(db)
 	s.dispatch = dispatch.New(db, s.objects, links)
+	judging, err := policies.NewRuntime(version, limits.Policies)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	s.policies = policies.New(db, s.objects, judging)
 	limits.Runs.Build, limits.Runs.StepUp = build(), s.accounts.RequireStepUp
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
@@ -129,6 +137,7 @@ func (serverCmd) Run(ctx context.Context) error {
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
 	go s.recovery.RunPolicy(ctx, 30*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
+	s.evaluate(ctx)
 	shown := metrics.New(version, s.runs.Figures)
 	if cfg.MetricsListen != "" {
 		side, err := net.Listen("tcp", cfg.MetricsListen)
@@ -144,6 +153,17 @@ func (serverCmd) Run(ctx context.Context) error {
 	waiting, endWaiting := context.WithCancel(working)
 	defer endWaiting()
 	return serve(ctx, cfg, s.handler(working, ctx, waiting, cfg, shown), endWaiting)
+}
+
+// evaluators is how many plans a server judges at a time.
+const evaluators = 2
+
+// evaluate judges plans in the background until ctx ends.
+func (s *services) evaluate(ctx context.Context) {
+	wake := postgres.Listen(ctx, s.db, runs.PolicyChannel)
+	for range evaluators {
+		go runs.NewEvaluator(s.runs, s.policies).Run(ctx, wake, 5*time.Second)
+	}
 }
 
 // metricsOnly has an address of its own: metrics are not for everybody who reaches the API.
@@ -165,7 +185,7 @@ func (s *services) handler(ctx, stopping, waiting context.Context, cfg config.Se
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Policies: s.policies, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{

@@ -50,7 +50,6 @@ var TheOrder = Order{
 		"internal/testsignal": "the first test that must wait for an event inside a server",
 		"jobs":                "retries and timers inside the server",
 		"outbound":            "run tasks, notifications and other addresses that users give",
-		"policies":            "policy evaluation",
 	},
 	Free: []string{"tests", "benchmarks"},
 }
