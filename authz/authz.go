@@ -14,13 +14,16 @@ const (
 	OrganizationCreate   Action = "organization:create"
 	OrganizationUpdate   Action = "organization:update"
 	OrganizationDelete   Action = "organization:delete"
+	RunTasksManage       Action = "run-tasks:manage"
 	ProjectCreate        Action = "project:create"
+	ProjectUpdate        Action = "project:update"
 	WorkspaceRead        Action = "workspace:read"
 	WorkspaceCreate      Action = "workspace:create"
 	WorkspaceUpdate      Action = "workspace:update"
 	WorkspaceDelete      Action = "workspace:delete"
 	WorkspaceLock        Action = "workspace:lock"
 	WorkspaceForceUnlock Action = "workspace:force-unlock"
+	WorkspaceRunTasks    Action = "workspace:run-tasks"
 	VariablesRead        Action = "variables:read"
 	VariablesWrite       Action = "variables:write"
 	ConfigurationRead    Action = "configuration:read"
@@ -38,8 +41,8 @@ const (
 
 // Actions lists every action, for tests and for drawing permissions.
 var Actions = []Action{
-	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, ProjectCreate,
-	WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock,
+	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, RunTasksManage, ProjectCreate, ProjectUpdate,
+	WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock, WorkspaceRunTasks,
 	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
 	RunRead, RunQueue, RunApply, RunRecover, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
 }

@@ -33,12 +33,20 @@ type (
 	AuditEntry           string // ae-…
 	EmergencyState       string // es-…; state that tofu could not publish
 	Recovery             string // rcv-…; one recovery of a run
+
+	NotificationConfiguration string // nc-…; who is told what about runs
+	NotificationDelivery      string // ncd-…; one message to one receiver
+	RunTask                   string // task-…; a service that is asked about runs
+	WorkspaceTask             string // wstask-…; that a workspace asks a run task
+	TaskStage                 string // ts-…; the run tasks that a run asks at one point
+	TaskResult                string // taskrs-…; what one run task was asked and said
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery |
+		NotificationConfiguration | NotificationDelivery | RunTask | WorkspaceTask | TaskStage | TaskResult
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -93,6 +101,18 @@ func spec[T Any]() (prefix, noun string) {
 		return "es-", "emergency state"
 	case Recovery:
 		return "rcv-", "recovery"
+	case NotificationConfiguration:
+		return "nc-", "notification configuration"
+	case NotificationDelivery:
+		return "ncd-", "notification delivery"
+	case RunTask:
+		return "task-", "run task"
+	case WorkspaceTask:
+		return "wstask-", "workspace run task"
+	case TaskStage:
+		return "ts-", "task stage"
+	case TaskResult:
+		return "taskrs-", "task result"
 	}
 	return "", ""
 }
