@@ -35,7 +35,6 @@ type (
 	Recovery             string // rcv-…; one recovery of a run
 
 	NotificationConfiguration string // nc-…; who is told what about runs
-	NotificationDelivery      string // ncd-…; one message to one receiver
 	RunTask                   string // task-…; a service that is asked about runs
 	WorkspaceTask             string // wstask-…; that a workspace asks a run task
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
@@ -46,7 +45,7 @@ type (
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery |
-		NotificationConfiguration | NotificationDelivery | RunTask | WorkspaceTask | TaskStage | TaskResult
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -103,8 +102,6 @@ func spec[T Any]() (prefix, noun string) {
 		return "rcv-", "recovery"
 	case NotificationConfiguration:
 		return "nc-", "notification configuration"
-	case NotificationDelivery:
-		return "ncd-", "notification delivery"
 	case RunTask:
 		return "task-", "run task"
 	case WorkspaceTask:

@@ -58,6 +58,9 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	if err := stepStages(ctx, tx, *r, m); err != nil {
 		return err
 	}
+	if err := tell(ctx, tx, *r, t.To); err != nil {
+		return err
+	}
 	if err := settleFence(ctx, tx, *r, t, m); err != nil {
 		return err
 	}

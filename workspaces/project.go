@@ -70,6 +70,19 @@ func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project
 	return project, nil
 }
 
+// AllowedProject gives a project to an actor who wants to do action to it: NotFound also
+// when the actor does not see it, Forbidden when it sees it but may not.
+func AllowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
+	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		return Project{}, fault.Missing("project", string(id))
+	}
+	if err != nil {
+		return Project{}, err
+	}
+	return project, authz.Allow(actor, action, authz.Object{Organization: project.Organization, Noun: "project", Name: string(id)})
+}
+
 // DefaultProject gives the project in which new workspaces of the organization go.
 func (s *Service) DefaultProject(ctx context.Context, actor authz.Actor, organization string) (Project, error) {
 	var project Project

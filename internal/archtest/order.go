@@ -30,7 +30,6 @@ var TheOrder = Order{
 		"policies",
 		"approvals",
 		"notifications",
-		"runtasks",
 		"runs",
 		"recovery",
 		"tfeapi runnerapi web metrics",
