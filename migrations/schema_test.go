@@ -60,6 +60,8 @@ values ('es-a', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malfor
 insert into late_reports (attempt_id, digest, outcome, exit_code, tofu_started, errored_state, message) values ('att-a0', 'd', 'errored', 1, true, false, '');
 insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
 values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '');
+insert into notification_configurations (id, organization_id, workspace_id, name, destination_type, enabled, url_sealed) values ('nc-a', 'org-a', 'ws-a', 'n', 'generic', true, '');
+insert into notification_deliveries (organization_id, configuration_id, run_id, position, trigger) values ('org-a', 'nc-a', 'run-a', 0, 'run:created');
 `
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
@@ -242,6 +244,20 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set target_sha256 = 'other'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set owner_epoch = 0"},
 	{"23514", "recovery_keeps_its_target", "delete from recovery_operations"},
+
+	// notifications
+	{"23514", "notification_configurations_destination", "update notification_configurations set destination_type = 'pigeon'"},
+	{"23514", "notification_configurations_one_subscriber", "update notification_configurations set project_id = 'prj-a'"},
+	{"23514", "notification_configurations_has_url", "update notification_configurations set url_sealed = null"},
+	{"23514", "notification_configurations_disabled", "update notification_configurations set disabled_reason = 'dead'"},
+	{"23503", "notification_configurations_organization_id_workspace_id_fkey", "update notification_configurations set workspace_id = 'ws-b'"},
+	{"23503", "notification_users_organization_id_user_id_fkey", "insert into notification_users (organization_id, configuration_id, user_id) values ('org-a', 'nc-a', 'user-2')"},
+	{"23514", "notification_deliveries_status", "update notification_deliveries set status = 'lost', ended_at = clock_timestamp()"},
+	{"23514", "notification_deliveries_run", "update notification_deliveries set run_id = null"},
+	{"23514", "notification_deliveries_answer", "update notification_deliveries set answer = repeat('x', 1025)"},
+	{"23514", "notification_deliveries_ended", "update notification_deliveries set status = 'delivered'"},
+	{"23503", "notification_deliveries_organization_id_configuration_id_fkey", "update notification_deliveries set configuration_id = 'nc-b'"},
+	{"23503", "notification_deliveries_organization_id_run_id_fkey", "update notification_deliveries set run_id = 'run-b'"},
 }
 
 // receipt is a statement that writes another receipt, with one column of its own.

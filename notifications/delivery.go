@@ -273,7 +273,7 @@ func (s *Service) recipients(ctx context.Context, tx postgres.Tx, c Configuratio
 	if c.Destination != Email {
 		return nil, nil
 	}
-	users, err := postgres.Values[string](ctx, tx, Queries.Get("Recipients"), postgres.Args{"id": c.ID})
+	users, err := postgres.Values[string](ctx, tx, Queries.Get("Recipients"), postgres.Args{"organization_id": c.Organization, "users": c.Users})
 	return append(users, c.EmailAddresses...), err
 }
 

@@ -76,7 +76,8 @@ select d.trigger, r.id as run_id, r.message as run_message, r.created_at as run_
  where d.id = @id;
 
 -- name: Recipients
-select u.email from notification_users n join users u on u.id = n.user_id where n.configuration_id = @id and u.email <> '' order by u.email;
+select u.email from memberships m join users u on u.id = m.user_id
+ where m.organization_id = @organization_id and m.user_id = any (@users::text[]) and u.email <> '' order by u.email;
 
 -- name: End
 update notification_deliveries

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/notifications"
+	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -73,7 +76,11 @@ func newWorld(t *testing.T) *world {
 	recovered.StepUp = who.RequireStepUp
 	server := httptest.NewUnstartedServer(nil)
 	w := &world{T: t, db: db, engine: engine, store: store, url: "http://" + server.Listener.Addr().String()}
+	telling := notifications.Defaults()
+	telling.Address, telling.Document = w.url, NotificationDocument
+	callable := outbound.New(outbound.Settings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	w.deps = Deps{
+		Notifications: notifications.New(db, objects, callable, telling),
 		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
 			if dispatch.IsToken(token) {
 				return serving.Authenticate(ctx, token)

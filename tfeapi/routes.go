@@ -21,6 +21,7 @@ func (s *server) routes() []route {
 		workspace    = api + "workspaces/{id}"
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
+		notification = api + "notification-configurations/{id}"
 	)
 	return []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
@@ -107,6 +108,16 @@ func (s *server) routes() []route {
 		{method: get, path: workspace + "/vars/{variable}", handle: s.readVariable},
 		{method: patch, path: workspace + "/vars/{variable}", handle: s.updateVariable},
 		{method: del, path: workspace + "/vars/{variable}", handle: s.deleteVariable},
+
+		{method: get, path: workspace + "/notification-configurations", handle: s.listNotifications(false)},
+		{method: post, path: workspace + "/notification-configurations", handle: s.createNotification(false)},
+		{method: get, path: api + "projects/{id}/notification-configurations", handle: s.listNotifications(true)},
+		{method: post, path: api + "projects/{id}/notification-configurations", handle: s.createNotification(true)},
+		{method: get, path: notification, handle: s.readNotification},
+		{method: patch, path: notification, handle: s.updateNotification},
+		{method: del, path: notification, handle: s.deleteNotification},
+		{method: post, path: notification + "/actions/verify", handle: s.verifyNotification},
+		{method: get, path: notification + "/deliveries", handle: s.listDeliveries},
 
 		{method: get, path: workspace + "/current-state-version", handle: s.currentStateVersion},
 		{method: get, path: workspace + "/current-state-version-outputs", handle: s.currentOutputs},

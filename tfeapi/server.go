@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/gates"
+	"github.com/holdfast-run/holdfast/notifications"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -39,7 +40,9 @@ type Deps struct {
 	Recovery     *recovery.Service
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
-	Links        *envelope.Links
+	// Notifications keeps who is told what.
+	Notifications *notifications.Service
+	Links         *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener

@@ -23,6 +23,8 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/notifications"
+	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
@@ -46,6 +48,8 @@ type services struct {
 	gates      *gates.Service
 	recovery   *recovery.Service
 	links      *envelope.Links
+
+	notifications *notifications.Service // of a server
 }
 
 // open connects to everything that cfg names. The caller closes the database.
@@ -128,6 +132,10 @@ func (serverCmd) Run(ctx context.Context) error {
 	}
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
+	users := outbound.New(cfg.Outbound) // for addresses that users gave
+	telling := notifications.Defaults()
+	telling.Address, telling.Document, telling.Mail = cfg.Address, tfeapi.NotificationDocument, cfg.Mail
+	s.notifications = notifications.New(s.db, s.objects, users, telling)
 	shown := metrics.New(version, s.runs.Figures)
 	if cfg.MetricsListen != "" {
 		side, err := net.Listen("tcp", cfg.MetricsListen)
@@ -140,7 +148,16 @@ func (serverCmd) Run(ctx context.Context) error {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx)) // requests at hand are still woken while the server stops
 	defer end()
-	return serve(ctx, cfg, s.handler(working, ctx, cfg, shown))
+	wake := postgres.Listen(working, s.db, dispatch.Channel, dispatch.LogChannel, notifications.Channel)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.notifications.Run(ctx, wake, 5*time.Second)
+	}()
+	err = serve(ctx, cfg, s.handler(wake, ctx, cfg, shown))
+	stop()
+	<-told // what is being sent is written down
+	return err
 }
 
 // metricsOnly has an address of its own: metrics are not for everybody who reaches the API.
@@ -150,17 +167,16 @@ func metricsOnly(shown *metrics.Metrics) http.Handler {
 	return mux
 }
 
-func (s *services) handler(ctx, stopping context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
+func (s *services) handler(wake *postgres.Listener, stopping context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
 	log := slog.Default()
 	observe := func(api string) func(method, route string, status int, took time.Duration) {
 		return func(method, route string, status int, took time.Duration) {
 			shown.Observe(api, method, route, status, took)
 		}
 	}
-	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Notifications: s.notifications, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
