@@ -120,6 +120,8 @@ func (r *reader) limits() Limits {
 	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)
 	s.InterruptGrace = r.duration("HOLDFAST_INTERRUPT_GRACE", s.InterruptGrace)
 	s.ForceCancelGrace = r.duration("HOLDFAST_FORCE_CANCEL_GRACE", s.ForceCancelGrace)
+	s.TaskProgress = r.duration("HOLDFAST_RUN_TASK_PROGRESS", s.TaskProgress)
+	s.TaskTTL = r.duration("HOLDFAST_RUN_TASK_TTL", s.TaskTTL)
 	s.LogLimit = r.bytes("HOLDFAST_LOG_LIMIT", s.LogLimit)
 	s.LaunchLimit = r.bytes("HOLDFAST_LAUNCH_LIMIT", s.LaunchLimit)
 	if err := s.Check(); err != nil {

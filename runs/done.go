@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -148,10 +149,31 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
 		return err
 	}
+	if err := s.reservePolicyCheck(ctx, tx, *r); err != nil {
+		return err
+	}
+	if r.CancelRequestedAt == nil {
+		if wait, err := awaitTasks(ctx, tx, r, runtasks.PostPlan); err != nil || wait {
+			return err
+		}
+	}
+	return s.judge(ctx, tx, r)
+}
+
+// judge lets policies decide about a finished plan, after its run tasks.
+func (s *Service) judge(ctx context.Context, tx postgres.Tx, r *Run) error {
 	if err := s.passPolicy(ctx, tx, r); err != nil {
 		return err
 	}
 	return s.awaitApproval(ctx, tx, r)
+}
+
+// reservePolicyCheck makes the check's row, in the transaction that finishes the plan (PO-01).
+func (s *Service) reservePolicyCheck(ctx context.Context, tx postgres.Tx, r Run) error {
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(r), "run_id": r.ID, "round": r.Round}); err != nil {
+		return fmt.Errorf("reserve the policy check: %w", err)
+	}
+	return nil
 }
 
 // keepGenerated keeps, of a plan that failed, the document with the configuration that
@@ -210,9 +232,6 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 // check passes over the very plan that reserved it; history and row are kept.
 func (s *Service) passPolicy(ctx context.Context, tx postgres.Tx, r *Run) error {
 	system := authz.System()
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": policyCheckID(*r), "run_id": r.ID, "round": r.Round}); err != nil {
-		return fmt.Errorf("reserve the policy check: %w", err)
-	}
 	if err := step(ctx, tx, r, move{To: PolicyEvaluating, Actor: system}); err != nil {
 		return err
 	}

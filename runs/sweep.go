@@ -65,7 +65,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	defer func() { w.last = clock.Now().Round(0) }()
-	steps := []func(context.Context) error{s.checkPrimary, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting}
+	steps := []func(context.Context) error{s.checkPrimary, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.expireTasks}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}

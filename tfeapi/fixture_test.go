@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -79,8 +80,10 @@ func newWorld(t *testing.T) *world {
 	telling := notifications.Defaults()
 	telling.Address, telling.Document = w.url, NotificationDocument
 	callable := outbound.New(outbound.Settings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	asking := runtasks.Defaults()
+	asking.Document = RunTaskDocument(w.url, links)
 	w.deps = Deps{
-		Notifications: notifications.New(db, objects, callable, telling),
+		Notifications: notifications.New(db, objects, callable, telling), RunTasks: runtasks.New(db, objects, callable, asking),
 		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
 			if dispatch.IsToken(token) {
 				return serving.Authenticate(ctx, token)

@@ -12,7 +12,7 @@ const (
 )
 
 // routes is the whole surface, in reading order. The open routes are public or
-// authenticated by the token at the end of their path.
+// authenticated by a token of their own: at the end of their path, or a run task's.
 func (s *server) routes() []route {
 	const (
 		api          = "/api/v2/"
@@ -113,6 +113,24 @@ func (s *server) routes() []route {
 		{method: post, path: workspace + "/notification-configurations", handle: s.createNotification(false)},
 		{method: get, path: api + "projects/{id}/notification-configurations", handle: s.listNotifications(true)},
 		{method: post, path: api + "projects/{id}/notification-configurations", handle: s.createNotification(true)},
+		{method: get, path: organization + "/tasks", handle: s.listTasks},
+		{method: post, path: organization + "/tasks", handle: s.createTask},
+		{method: get, path: api + "tasks/{id}", handle: s.readTask},
+		{method: patch, path: api + "tasks/{id}", handle: s.updateTask},
+		{method: del, path: api + "tasks/{id}", handle: s.deleteTask},
+		{method: get, path: workspace + "/tasks", handle: s.listWorkspaceTasks},
+		{method: post, path: workspace + "/tasks", handle: s.createWorkspaceTask},
+		{method: get, path: workspace + "/tasks/{task}", handle: s.readWorkspaceTask},
+		{method: patch, path: workspace + "/tasks/{task}", handle: s.updateWorkspaceTask},
+		{method: del, path: workspace + "/tasks/{task}", handle: s.deleteWorkspaceTask},
+		{method: get, path: api + "runs/{id}/task-stages", handle: s.listTaskStages},
+		{method: get, path: api + "task-stages/{id}", handle: s.readTaskStage},
+		{method: post, path: api + "task-stages/{id}/actions/override", handle: s.overrideTaskStage},
+		{method: get, path: api + "task-results/{id}", handle: s.readTaskResult},
+		{method: patch, path: api + "task-results/{id}/callback", open: true, handle: s.taskCallback},
+		{method: get, path: api + "task-results/{id}/plan-json-output", open: true, handle: s.taskPlanJSON},
+		{method: get, path: api + "task-results/{id}/configuration", open: true, handle: s.taskConfiguration},
+
 		{method: get, path: notification, handle: s.readNotification},
 		{method: patch, path: notification, handle: s.updateNotification},
 		{method: del, path: notification, handle: s.deleteNotification},

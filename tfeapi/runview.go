@@ -112,6 +112,9 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 			"source-run": runRef(r.SourceRunID), "promoted-runs": runRefs(r.PromotedRuns), "replan-of": runRef(r.ReplanOf),
 		},
 	}
+	if len(r.TaskStages) > 0 { // a client that sees none asks for none (amendment 2)
+		view.related["task-stages"] = taskStageRefs(r)
+	}
 	for _, v := range variables {
 		view.Variables = append(view.Variables, runVariable{Key: v.Key, Value: v.Value})
 	}

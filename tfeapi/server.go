@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -42,7 +43,9 @@ type Deps struct {
 	Gates        *gates.Service
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service
-	Links         *envelope.Links
+	// RunTasks keeps which services are asked about runs.
+	RunTasks *runtasks.Service
+	Links    *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener

@@ -3,6 +3,7 @@ package tfeapi
 import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 )
 
 // runFacts is all that the statuses on the wire depend on.
@@ -22,6 +23,8 @@ type runFacts struct {
 	cancelRequested bool
 	forceCancelDue  bool // a canceled plan has not stopped in the time it was given
 	callerMayDecide bool // the caller has the right to apply
+
+	tasks runtasks.Stage // those that the run waits for; empty: none
 }
 
 // factsOf gathers them.
@@ -31,7 +34,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		keepsPlan: r.Operation == runs.OperationPlan && r.HasChanges != nil && *r.HasChanges,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
-		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
+		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), tasks: r.WaitsForTasks(),
 	}
 }
 
@@ -52,11 +55,17 @@ func project(f runFacts) projection {
 	case runs.DispatchPending:
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.Queued:
+		if f.tasks == runtasks.PrePlan {
+			return projection{run: "pre_plan_running", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
+		}
 		if f.planAttempt {
 			return projection{run: "plan_queued", plan: "queued", apply: "pending", cancelable: !f.cancelRequested}
 		}
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.Planning, runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
+		if f.tasks == runtasks.PostPlan { // the plan is not shown as finished before they are (NC-14)
+			return projection{run: "post_plan_running", plan: "running", apply: "pending", cancelable: !f.cancelRequested}
+		}
 		// Without policy sets the last three pass within one transaction (amendment 1).
 		return projection{run: "planning", plan: "running", apply: "pending", cancelable: !f.cancelRequested, forceCancelable: f.forceCancelDue}
 	case runs.AwaitingApproval:
@@ -73,6 +82,8 @@ func awaitingApproval(f runFacts) projection {
 	switch {
 	case f.applyAttempt:
 		p.run, p.apply = "apply_queued", "queued"
+	case f.tasks == runtasks.PreApply:
+		p.run, p.apply = "pre_apply_running", "queued"
 	case f.confirmed:
 		p.run, p.apply = "confirmed", "queued"
 	default:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
 	"github.com/holdfast-run/holdfast/web"
@@ -49,7 +51,8 @@ type services struct {
 	recovery   *recovery.Service
 	links      *envelope.Links
 
-	notifications *notifications.Service // of a server
+	notifications *notifications.Service // of a server, like the next
+	runTasks      *runtasks.Service
 }
 
 // open connects to everything that cfg names. The caller closes the database.
@@ -136,6 +139,9 @@ func (serverCmd) Run(ctx context.Context) error {
 	telling := notifications.Defaults()
 	telling.Address, telling.Document, telling.Mail = cfg.Address, tfeapi.NotificationDocument, cfg.Mail
 	s.notifications = notifications.New(s.db, s.objects, users, telling)
+	asking := runtasks.Defaults()
+	asking.Document = tfeapi.RunTaskDocument(cfg.Address, s.links)
+	s.runTasks = runtasks.New(s.db, s.objects, users, asking)
 	shown := metrics.New(version, s.runs.Figures)
 	if cfg.MetricsListen != "" {
 		side, err := net.Listen("tcp", cfg.MetricsListen)
@@ -148,15 +154,13 @@ func (serverCmd) Run(ctx context.Context) error {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx)) // requests at hand are still woken while the server stops
 	defer end()
-	wake := postgres.Listen(working, s.db, dispatch.Channel, dispatch.LogChannel, notifications.Channel)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		s.notifications.Run(ctx, wake, 5*time.Second)
-	}()
+	wake := postgres.Listen(working, s.db, dispatch.Channel, dispatch.LogChannel, notifications.Channel, runtasks.Channel)
+	var calling sync.WaitGroup
+	calling.Go(func() { s.notifications.Run(ctx, wake, 5*time.Second) })
+	calling.Go(func() { s.runTasks.Run(ctx, wake, 5*time.Second, s.runs.ReportTask) })
 	err = serve(ctx, cfg, s.handler(wake, ctx, cfg, shown))
 	stop()
-	<-told // what is being sent is written down
+	calling.Wait() // what is being sent is written down
 	return err
 }
 
@@ -176,7 +180,7 @@ func (s *services) handler(wake *postgres.Listener, stopping context.Context, cf
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Notifications: s.notifications, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Notifications: s.notifications, RunTasks: s.runTasks, Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{

@@ -30,6 +30,7 @@ var TheOrder = Order{
 		"policies",
 		"approvals",
 		"notifications",
+		"runtasks",
 		"runs",
 		"recovery",
 		"tfeapi runnerapi web metrics",
