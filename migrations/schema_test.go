@@ -62,6 +62,10 @@ insert into recovery_operations (id, organization_id, workspace_id, run_id, reso
 values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '');
 insert into notification_configurations (id, organization_id, workspace_id, name, destination_type, enabled, url_sealed) values ('nc-a', 'org-a', 'ws-a', 'n', 'generic', true, '');
 insert into notification_deliveries (organization_id, configuration_id, run_id, position, trigger) values ('org-a', 'nc-a', 'run-a', 0, 'run:created');
+insert into run_tasks (id, organization_id, name, url_sealed) values ('task-a', 'org-a', 't', '');
+insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-a', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}');
+insert into task_stages (id, organization_id, run_id, round, stage, status) values ('ts-a', 'org-a', 'run-a', 1, 'pre_plan', 'running'), ('ts-a2', 'org-a', 'run-a', 1, 'post_plan', 'pending');
+insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-a', 'org-a', 'ts-a', 'task-a', 't', 'advisory');
 `
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
@@ -257,6 +261,27 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "notification_deliveries_answer", "update notification_deliveries set answer = repeat('x', 1025)"},
 	{"23514", "notification_deliveries_ended", "update notification_deliveries set status = 'delivered'"},
 	{"23503", "notification_deliveries_organization_id_configuration_id_fkey", "update notification_deliveries set configuration_id = 'nc-b'"},
+	// run tasks
+	{"23514", "run_tasks_enforcement", "update run_tasks set global_enforcement = 'strict'"},
+	{"23505", "run_tasks_name", "insert into run_tasks (id, organization_id, name, url_sealed) values ('task-2', 'org-a', 't', '')"},
+	{"23514", "run_tasks_stages", "update run_tasks set global_stages = '{post_apply}'"},
+	{"23514", "workspace_tasks_enforcement", "update workspace_tasks set enforcement = 'strict'"},
+	{"23514", "workspace_tasks_stages", "update workspace_tasks set stages = '{}'"},
+	{"23505", "workspace_tasks_once", "insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-2', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}')"},
+	{"23503", "workspace_tasks_organization_id_workspace_id_fkey", "update workspace_tasks set workspace_id = 'ws-b'"},
+	{"23503", "workspace_tasks_organization_id_task_id_fkey", "update workspace_tasks set task_id = 'task-b'"},
+	{"23514", "task_stages_stage", "update task_stages set stage = 'post_apply' where id = 'ts-a'"},
+	{"23514", "task_stages_status", "update task_stages set status = 'lost', ended_at = clock_timestamp() where id = 'ts-a'"},
+	{"23514", "task_stages_ended", "update task_stages set status = 'passed' where id = 'ts-a'"},
+	{"23505", "task_stages_once", "insert into task_stages (id, organization_id, run_id, round, stage) values ('ts-3', 'org-a', 'run-a', 1, 'pre_plan')"},
+	{"23505", "task_stages_one_running", "update task_stages set status = 'running' where id = 'ts-a2'"},
+	{"23503", "task_stages_organization_id_run_id_fkey", "update task_stages set run_id = 'run-b' where id = 'ts-a'"},
+	{"23514", "task_results_enforcement", "update task_results set enforcement = 'strict'"},
+	{"23514", "task_results_status", "update task_results set status = 'lost', ended_at = clock_timestamp()"},
+	{"23514", "task_results_ended", "update task_results set status = 'passed'"},
+	{"23514", "task_results_running", "update task_results set status = 'running'"},
+	{"23505", "task_results_once", "insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-2', 'org-a', 'ts-a', 'task-a', 't', 'advisory')"},
+	{"23503", "task_results_organization_id_stage_id_fkey", "update task_results set stage_id = 'ts-b'"},
 	{"23503", "notification_deliveries_organization_id_run_id_fkey", "update notification_deliveries set run_id = 'run-b'"},
 }
 

@@ -10,5 +10,5 @@
 // result is ended once; a request is sent at least once, signed, by one server at a time; a service
 // that does not answer in time has failed. Address and key are sealed at rest.
 // Refuses: moving a run, which runs does by what a stage came to; drawing requests, which tfeapi does.
-// Tested by: task_test.go, send_test.go, tasks_test.go of runs, runtasks_test.go of tfeapi.
+// Tested by: task_test.go, tasks_test.go of runs, runtasks_test.go of tfeapi.
 package runtasks
