@@ -39,13 +39,14 @@ type (
 	WorkspaceTask             string // wstask-…; that a workspace asks a run task
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
+	CostEstimate              string // ce-…; what a plan would cost
 )
 
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -110,6 +111,8 @@ func spec[T Any]() (prefix, noun string) {
 		return "ts-", "task stage"
 	case TaskResult:
 		return "taskrs-", "task result"
+	case CostEstimate:
+		return "ce-", "cost estimate"
 	}
 	return "", ""
 }

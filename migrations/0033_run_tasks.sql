@@ -76,3 +76,26 @@ create table task_results (
     constraint task_results_running check (status <> 'running' or accepted_at is not null)
 );
 create index task_results_open on task_results (due_at) where status in ('pending', 'running');
+
+-- What a plan would cost, by the command of the runner that made it.
+create table cost_estimates (
+    id              text primary key,
+    organization_id text not null,
+    run_id          text not null,
+    round           integer not null,
+    object_id       text, -- what the command printed
+    error           text not null default '', -- why there are no amounts
+    currency        text not null default '',
+    prior           text not null default '',
+    proposed        text not null default '',
+    delta           text not null default '',
+    resources       integer not null default 0,
+    matched         integer not null default 0,
+    created_at      timestamptz not null default clock_timestamp(),
+    constraint cost_estimates_one_a_round unique (run_id, round),
+    foreign key (organization_id, run_id) references runs (organization_id, id),
+    foreign key (organization_id, object_id) references objects (organization_id, id),
+    constraint cost_estimates_whole check ((error = '') = (object_id is not null and proposed <> '' and prior <> '' and delta <> ''))
+);
+create trigger evidence_is_append_only before update or delete on cost_estimates for each row execute function evidence_is_append_only();
+create trigger evidence_is_not_emptied before truncate on cost_estimates execute function evidence_is_append_only();

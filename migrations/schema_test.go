@@ -66,6 +66,7 @@ insert into run_tasks (id, organization_id, name, url_sealed) values ('task-a', 
 insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-a', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}');
 insert into task_stages (id, organization_id, run_id, round, stage, status) values ('ts-a', 'org-a', 'run-a', 1, 'pre_plan', 'running'), ('ts-a2', 'org-a', 'run-a', 1, 'post_plan', 'pending');
 insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-a', 'org-a', 'ts-a', 'task-a', 't', 'advisory');
+insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-a', 'org-a', 'run-a', 1, 'e');
 `
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
@@ -261,6 +262,13 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "notification_deliveries_answer", "update notification_deliveries set answer = repeat('x', 1025)"},
 	{"23514", "notification_deliveries_ended", "update notification_deliveries set status = 'delivered'"},
 	{"23503", "notification_deliveries_organization_id_configuration_id_fkey", "update notification_deliveries set configuration_id = 'nc-b'"},
+	// costs
+	{"23505", "cost_estimates_one_a_round", "insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-2', 'org-a', 'run-a', 1, 'e')"},
+	{"23514", "cost_estimates_whole", "insert into cost_estimates (id, organization_id, run_id, round) values ('ce-2', 'org-a', 'run-a2', 1)"},
+	{"23503", "cost_estimates_organization_id_run_id_fkey", "insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-2', 'org-a', 'run-b', 1, 'e')"},
+	{"23503", "cost_estimates_organization_id_object_id_fkey", "insert into cost_estimates (id, organization_id, run_id, round, object_id, prior, proposed, delta) values ('ce-2', 'org-a', 'run-a2', 1, 'obj-b', '1', '1', '0')"},
+	{"23514", "evidence_is_append_only", "update cost_estimates set error = 'other'"},
+
 	// run tasks
 	{"23514", "run_tasks_enforcement", "update run_tasks set global_enforcement = 'strict'"},
 	{"23505", "run_tasks_name", "insert into run_tasks (id, organization_id, name, url_sealed) values ('task-2', 'org-a', 't', '')"},

@@ -192,7 +192,7 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 			})
 		}
 		if f.manifest.Phase == "plan" {
-			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted} {
+			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted, wire.KindCostEstimate} {
 				f.manifest.Outputs = append(f.manifest.Outputs, wire.Transfer{Kind: kind, Method: "proxy", URL: "/runner/v1/attempts/" + f.manifest.AttemptID + "/artifacts/" + kind})
 			}
 		}

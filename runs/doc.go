@@ -29,6 +29,6 @@
 // apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go,
 // stages_test.go, operation_test.go, requeue_test.go, replan_test.go, promote_test.go,
 // force_test.go, teardown_test.go, failure_test.go, gates_test.go, authority_test.go,
-// primary_test.go, notify_test.go, tasks_test.go, and
+// primary_test.go, notify_test.go, tasks_test.go, cost_test.go, and
 // walk_test.go, which looks for a way out that forgets the next run.
 package runs

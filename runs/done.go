@@ -44,6 +44,7 @@ type Done struct {
 	Message      string
 	Reason       FailureReason `json:",omitempty"` // of an errored attempt; left out of the digest where older runners have none
 	Plan         *PlanSummary
+	Cost         *CostReport      `json:",omitempty"` // as Reason
 	Confirmed    ids.StateVersion // the version that ConfirmState proved
 	ErroredState bool             // tofu left state that it could not publish
 
@@ -145,6 +146,9 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	}
 	if missing != "" {
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_evidence_missing", Message: "The runner reported a finished plan without its " + missing + "."})
+	}
+	if err := keepCost(ctx, tx, r, a, d); err != nil {
+		return err
 	}
 	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
 		return err

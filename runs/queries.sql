@@ -17,6 +17,7 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
     array(select t.id || ' ' || t.stage || ' ' || t.status from task_stages t where t.run_id = r.id and t.round = r.round
           order by array_position(array['pre_plan', 'post_plan', 'pre_apply'], t.stage)) as task_stages,
+    coalesce((select c.id from cost_estimates c where c.run_id = r.id and c.round = r.round), '') as cost_estimate_id,
     r.workflow_definition, r.application_build_sha,
     coalesce((select f.holder_kind from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_kind,
     coalesce((select f.holder_id from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_id,
@@ -430,3 +431,10 @@ on conflict (attempt_id, digest) do nothing;
 
 -- name: LateReports
 select outcome, exit_code, tofu_started, errored_state, message, received_at from late_reports where attempt_id = @attempt_id order by received_at, digest;
+
+-- name: CostInsert
+insert into cost_estimates (id, organization_id, run_id, round, object_id, error, currency, prior, proposed, delta, resources, matched)
+values (@id, @organization_id, @run_id, @round, nullif(@object_id, ''), @error, @currency, @prior, @proposed, @delta, @resources, @matched);
+
+-- name: CostGet
+select id, organization_id, run_id, coalesce(object_id, '') as object_id, error, currency, prior, proposed, delta, resources, matched, created_at from cost_estimates where id = @id;

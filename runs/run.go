@@ -159,7 +159,8 @@ type Run struct {
 	HolderName             string
 	HolderHeld             bool // the holder is a run that has ended and must be recovered
 
-	TaskStages             []string // "id stage status" of the run tasks that its round asks; see TaskStage
+	CostEstimateID         ids.CostEstimate // of the plan; empty when its runner has none made
+	TaskStages             []string         // "id stage status" of the run tasks that its round asks; see TaskStage
 	Operation              Operation
 	Round                  int       // 1, and one more after each requeue
 	SourceRunID            ids.Run   // the run whose plan this one applies

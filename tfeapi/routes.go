@@ -177,6 +177,8 @@ func (s *server) routes() []route {
 		{method: get, path: api + "plans/{id}/json-output", handle: s.planJSON},
 		{method: get, path: api + "plans/{id}/json-output-redacted", handle: s.planJSONRedacted},
 		{method: get, path: api + "applies/{id}", handle: s.readApply},
+		{method: get, path: api + "cost-estimates/{id}", handle: s.readCost},
+		{method: get, path: api + "cost-estimates/{id}/output", handle: s.costOutput},
 
 		{method: put, path: uploadStateLink.template(), open: true, handle: s.uploadState},
 		{method: put, path: uploadJSONStateLink.template(), open: true, handle: s.uploadJSONState},

@@ -24,6 +24,8 @@ type runFacts struct {
 	forceCancelDue  bool // a canceled plan has not stopped in the time it was given
 	callerMayDecide bool // the caller has the right to apply
 
+	priced bool // there is a cost estimate of its plan
+
 	tasks runtasks.Stage // those that the run waits for; empty: none
 }
 
@@ -34,7 +36,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		keepsPlan: r.Operation == runs.OperationPlan && r.HasChanges != nil && *r.HasChanges,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
-		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), tasks: r.WaitsForTasks(),
+		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), tasks: r.WaitsForTasks(), priced: r.CostEstimateID != "",
 	}
 }
 
@@ -88,6 +90,9 @@ func awaitingApproval(f runFacts) projection {
 		p.run, p.apply = "confirmed", "queued"
 	default:
 		p.run, p.apply = "planned", "pending"
+		if f.priced {
+			p.run = "cost_estimated" // clients that see an estimate wait for it
+		}
 		if f.savePlan {
 			p.run = "planned_and_saved"
 		}
