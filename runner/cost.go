@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,29 +67,29 @@ func runCostCommand(ctx context.Context, command, plan, tmp string, own []string
 	switch {
 	case ctx.Err() != nil:
 		return nil, errors.New("the cost command took too long, or the run was stopped")
-	case errors.Is(err, errTooMuch):
+	case out.over: // which ends the command by a broken pipe
 		return nil, errors.New("the cost command printed more than 5 MiB")
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("the cost command ended with exit code %d", exit.ExitCode())
 	case err != nil:
 		return nil, errors.New("the cost command could not be run")
 	}
-	return out.Bytes(), nil
+	return out.kept, nil
 }
-
-var errTooMuch = errors.New("too much output")
 
 // limited keeps what is written to it, and fails when that becomes too much.
 type limited struct {
-	bytes.Buffer
+	kept []byte // no bytes.Buffer: that would be read into past Write
 	most int
+	over bool
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > l.most {
-		return 0, errTooMuch
+	if l.over = l.over || len(l.kept)+len(p) > l.most; l.over {
+		return 0, errors.New("too much output")
 	}
-	return l.Buffer.Write(p)
+	l.kept = append(l.kept, p...)
+	return len(p), nil
 }
 
 // costEnvironment is what the command sees of the runner's own: how to find programs, the way out to the network, and
