@@ -141,7 +141,7 @@ func TestTheEnvironmentsProxyIsNotUsed(t *testing.T) {
 	t.Log("the operator's is")
 	configured, err := url.Parse(proxy)
 	require.NoError(t, err)
-	c := newClient(Settings{Proxy: configured}, book.lookup, Within)
+	c := newClient(Settings{Proxy: configured}, book.lookup, time.Minute)
 	answer, err = c.Do(t.Context(), call)
 	require.NoError(t, err)
 	assert.Equal(t, "proxied "+call.URL, string(answer.Body))

@@ -28,7 +28,7 @@ func (n names) client(t *testing.T, allow ...string) *Client {
 	for _, network := range allow {
 		s.Allow = append(s.Allow, netip.MustParsePrefix(network))
 	}
-	return newClient(s, n.lookup, 10*time.Second)
+	return newClient(s, n.lookup, time.Minute)
 }
 
 func (n names) lookup(_ context.Context, host string) ([]netip.Addr, error) {
