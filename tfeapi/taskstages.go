@@ -169,14 +169,10 @@ func taskSubject(id ids.TaskResult) string { return "run task " + string(id) }
 // taskOfToken gives the result that the path names to the service that was asked: the token of its
 // request is good for this one result, while it is open.
 func (s *server) taskOfToken(r *request) (ids.TaskResult, error) {
-	which, err := id[ids.TaskResult](r)
-	if err != nil {
-		return "", err
-	}
-	if err := s.Links.Verify(bearer(r.http), taskSubject(which), clock.Now()); err != nil {
+	if err := s.Links.Verify(bearer(r.http), taskSubject(ids.TaskResult(r.vars["id"])), clock.Now()); err != nil {
 		return "", fault.New(fault.Unauthenticated, "unauthenticated", "Send the access_token of the run task's request: Authorization: Bearer TOKEN.")
 	}
-	return which, nil
+	return id[ids.TaskResult](r)
 }
 
 type callbackAttributes struct {
