@@ -99,7 +99,7 @@ func TestTheProtocol(t *testing.T) {
 	w.poll(0).want(http.StatusNoContent)
 
 	t.Log("the report, again after the session has ended")
-	plan.done(planned()).want(http.StatusNoContent)
+	plan.done(finished).want(http.StatusNoContent)
 	other := planned()
 	other.Plan.Additions = 2
 	plan.done(other).refused(http.StatusConflict, "attempt_ended")
