@@ -20,7 +20,8 @@ const (
 	KindPlanJSON      Kind = "plan-json"
 	// KindPlanJSONRedacted is what clients draw a plan from: no sensitive values, the schemas with it.
 	KindPlanJSONRedacted Kind = "plan-json-redacted"
-	KindState            Kind = "state" // byte for byte what the client sent
+	KindCostEstimate     Kind = "cost-estimate" // what a runner's cost command printed
+	KindState            Kind = "state"         // byte for byte what the client sent
 	KindStateJSON        Kind = "state-json"
 	KindLog              Kind = "log"
 	KindEmergencyState   Kind = "emergency-state" // an errored.tfstate, byte for byte
@@ -29,7 +30,7 @@ const (
 
 func (k Kind) known() bool {
 	switch k {
-	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindState, KindStateJSON, KindLog, KindEmergencyState, KindPolicyInput:
+	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindCostEstimate, KindState, KindStateJSON, KindLog, KindEmergencyState, KindPolicyInput:
 		return true
 	}
 	return false

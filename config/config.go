@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/notifications"
+	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
@@ -37,6 +39,8 @@ type Server struct {
 	ShutdownDelay  time.Duration // how long a server that was told to stop still takes new requests
 	DrainTimeout   time.Duration // how long requests at hand may take to finish after that
 	Limits         Limits
+	Outbound       outbound.Settings   // how addresses that users gave are called
+	Mail           *notifications.Mail // nil when no mail server was named
 }
 
 // Limits bound runs, states and step-ups; DefaultLimits gives them.
@@ -71,6 +75,7 @@ func LoadServer() (Server, error) {
 		TLSCert: os.Getenv("HOLDFAST_TLS_CERT"), TLSKey: os.Getenv("HOLDFAST_TLS_KEY"),
 		TrustedProxies: r.networks("HOLDFAST_TRUSTED_PROXIES"),
 		MetricsListen:  os.Getenv("HOLDFAST_METRICS_LISTEN"), ShutdownDelay: r.duration("HOLDFAST_SHUTDOWN_DELAY", 0), DrainTimeout: r.duration("HOLDFAST_DRAIN_TIMEOUT", 30*time.Second), Limits: r.limits(),
+		Outbound: outbound.Settings{Allow: r.networks("HOLDFAST_OUTBOUND_ALLOW"), Proxy: r.proxy("HOLDFAST_OUTBOUND_PROXY")}, Mail: r.mail(),
 	}
 	if u, err := url.Parse(s.Address); s.Address != "" && (err != nil || u.Hostname() == "" || s.Address != "https://"+u.Host) {
 		r.wrong("HOLDFAST_ADDRESS must be an https:// address without a path, such as https://holdfast.example.com, because tofu speaks to no other")
@@ -119,6 +124,8 @@ func (r *reader) limits() Limits {
 	s.RunTTL = r.duration("HOLDFAST_RUN_TTL", s.RunTTL)
 	s.InterruptGrace = r.duration("HOLDFAST_INTERRUPT_GRACE", s.InterruptGrace)
 	s.ForceCancelGrace = r.duration("HOLDFAST_FORCE_CANCEL_GRACE", s.ForceCancelGrace)
+	s.TaskProgress = r.duration("HOLDFAST_RUN_TASK_PROGRESS", s.TaskProgress)
+	s.TaskTTL = r.duration("HOLDFAST_RUN_TASK_TTL", s.TaskTTL)
 	s.LogLimit = r.bytes("HOLDFAST_LOG_LIMIT", s.LogLimit)
 	s.LaunchLimit = r.bytes("HOLDFAST_LAUNCH_LIMIT", s.LaunchLimit)
 	if err := s.Check(); err != nil {
@@ -189,6 +196,33 @@ func (r *reader) networks(name string) (networks []netip.Prefix) {
 		networks = append(networks, network)
 	}
 	return networks
+}
+
+// proxy reads the address of an HTTP proxy, or nil.
+func (r *reader) proxy(name string) *url.URL {
+	text := os.Getenv(name)
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		r.wrong(name + " must be the http:// or https:// address of a proxy")
+		return nil
+	}
+	return u
+}
+
+// mail reads the mail server and the sender, or nil.
+func (r *reader) mail() *notifications.Mail {
+	server, from := os.Getenv("HOLDFAST_SMTP_URL"), os.Getenv("HOLDFAST_SMTP_FROM")
+	if server == "" && from == "" {
+		return nil
+	}
+	m, err := notifications.ParseMail(server, from)
+	if err != nil {
+		r.wrong("HOLDFAST_SMTP_URL and HOLDFAST_SMTP_FROM belong together: " + err.Error())
+	}
+	return m
 }
 
 func (r *reader) wrong(text string) { r.problems = append(r.problems, text) }

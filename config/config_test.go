@@ -142,3 +142,38 @@ func TestTrustedProxies(t *testing.T) {
 		assert.ErrorContains(t, err, "HOLDFAST_TRUSTED_PROXIES must list addresses or networks", wrong)
 	}
 }
+
+func TestAddressesThatUsersGave(t *testing.T) {
+	with := complete()
+	with["HOLDFAST_OUTBOUND_ALLOW"], with["HOLDFAST_OUTBOUND_PROXY"] = "10.1.0.0/16, ::1", "http://proxy.test:3128"
+	environment(t, with)
+	s, err := config.LoadServer()
+	require.NoError(t, err)
+	assert.Equal(t, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("::1/128")}, s.Outbound.Allow)
+	assert.Equal(t, "proxy.test:3128", s.Outbound.Proxy.Host)
+	for name, wrong := range map[string]string{"HOLDFAST_OUTBOUND_ALLOW": "intranet", "HOLDFAST_OUTBOUND_PROXY": "proxy.test:3128"} {
+		with := complete()
+		with[name] = wrong
+		environment(t, with)
+		_, err := config.LoadServer()
+		assert.ErrorContains(t, err, name)
+	}
+}
+
+func TestMailServer(t *testing.T) {
+	with := complete()
+	with["HOLDFAST_SMTP_URL"], with["HOLDFAST_SMTP_FROM"] = "smtp://u:hunter2@mail.test", "holdfast@acme.test"
+	environment(t, with)
+	s, err := config.LoadServer()
+	require.NoError(t, err)
+	assert.NotNil(t, s.Mail)
+	for _, name := range []string{"HOLDFAST_SMTP_URL", "HOLDFAST_SMTP_FROM"} {
+		with := complete()
+		with["HOLDFAST_SMTP_URL"], with["HOLDFAST_SMTP_FROM"] = "smtp://u:hunter2@mail.test", "holdfast@acme.test"
+		with[name] = ""
+		environment(t, with)
+		_, err := config.LoadServer()
+		require.ErrorContains(t, err, "belong together", name)
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+}

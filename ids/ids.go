@@ -47,6 +47,13 @@ type (
 	PolicySet            string // polset-…
 	PolicySetVersion     string // polsetver-…
 	Policy               string // pol-…
+
+	NotificationConfiguration string // nc-…; who is told what about runs
+	RunTask                   string // task-…; a service that is asked about runs
+	WorkspaceTask             string // wstask-…; that a workspace asks a run task
+	TaskStage                 string // ts-…; the run tasks that a run asks at one point
+	TaskResult                string // taskrs-…; what one run task was asked and said
+	CostEstimate              string // ce-…; what a plan would cost
 )
 
 // Any is the set of id types.
@@ -54,7 +61,8 @@ type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
-		PolicySet | PolicySetVersion | Policy
+		PolicySet | PolicySetVersion | Policy |
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -137,6 +145,18 @@ func spec[T Any]() (prefix, noun string) {
 		return "polsetver-", "policy set version"
 	case Policy:
 		return "pol-", "policy"
+	case NotificationConfiguration:
+		return "nc-", "notification configuration"
+	case RunTask:
+		return "task-", "run task"
+	case WorkspaceTask:
+		return "wstask-", "workspace run task"
+	case TaskStage:
+		return "ts-", "task stage"
+	case TaskResult:
+		return "taskrs-", "task result"
+	case CostEstimate:
+		return "ce-", "cost estimate"
 	}
 	return "", ""
 }

@@ -69,7 +69,14 @@ values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', c
 ` + lostRow
 
 const lostRow = `insert into lost_recoveries (id, organization_id, workspace_id, run_id, principal_id, request_digest, reason, held_because, from_epoch, reservation_epoch)
-values (gen_random_uuid(), 'org-a', 'ws-a', 'run-lost', 'user-1', 'd', 'r', 'b', 1, 2);`
+values (gen_random_uuid(), 'org-a', 'ws-a', 'run-lost', 'user-1', 'd', 'r', 'b', 1, 2);insert into notification_configurations (id, organization_id, workspace_id, name, destination_type, enabled, url_sealed) values ('nc-a', 'org-a', 'ws-a', 'n', 'generic', true, '');
+insert into notification_deliveries (organization_id, configuration_id, run_id, position, trigger) values ('org-a', 'nc-a', 'run-a', 0, 'run:created');
+insert into run_tasks (id, organization_id, name, url_sealed) values ('task-a', 'org-a', 't', '');
+insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-a', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}');
+insert into task_stages (id, organization_id, run_id, round, stage, status) values ('ts-a', 'org-a', 'run-a', 1, 'pre_plan', 'running'), ('ts-a2', 'org-a', 'run-a', 1, 'post_plan', 'pending');
+insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-a', 'org-a', 'ts-a', 'task-a', 't', 'advisory');
+insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-a', 'org-a', 'run-a', 1, 'e');
+`
 
 // recoveryRow is another one, of the run and by the principal.
 func recoveryRow(run, resolution, principal string) string {
@@ -277,6 +284,48 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set target_sha256 = 'other'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set owner_epoch = 0"},
 	{"23514", "recovery_keeps_its_target", "delete from recovery_operations"},
+
+	// notifications
+	{"23514", "notification_configurations_destination", "update notification_configurations set destination_type = 'pigeon'"},
+	{"23514", "notification_configurations_one_subscriber", "update notification_configurations set project_id = 'prj-a'"},
+	{"23514", "notification_configurations_has_url", "update notification_configurations set url_sealed = null"},
+	{"23514", "notification_configurations_disabled", "update notification_configurations set disabled_reason = 'dead'"},
+	{"23503", "notification_configurations_organization_id_workspace_id_fkey", "update notification_configurations set workspace_id = 'ws-b'"},
+	{"23503", "notification_users_organization_id_user_id_fkey", "insert into notification_users (organization_id, configuration_id, user_id) values ('org-a', 'nc-a', 'user-2')"},
+	{"23514", "notification_deliveries_status", "update notification_deliveries set status = 'lost', ended_at = clock_timestamp()"},
+	{"23514", "notification_deliveries_run", "update notification_deliveries set run_id = null"},
+	{"23514", "notification_deliveries_answer", "update notification_deliveries set answer = repeat('x', 1025)"},
+	{"23514", "notification_deliveries_ended", "update notification_deliveries set status = 'delivered'"},
+	{"23503", "notification_deliveries_organization_id_configuration_id_fkey", "update notification_deliveries set configuration_id = 'nc-b'"},
+	// costs
+	{"23505", "cost_estimates_one_a_round", "insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-2', 'org-a', 'run-a', 1, 'e')"},
+	{"23514", "cost_estimates_whole", "insert into cost_estimates (id, organization_id, run_id, round) values ('ce-2', 'org-a', 'run-a2', 1)"},
+	{"23503", "cost_estimates_organization_id_run_id_fkey", "insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-2', 'org-a', 'run-b', 1, 'e')"},
+	{"23503", "cost_estimates_organization_id_object_id_fkey", "insert into cost_estimates (id, organization_id, run_id, round, object_id, prior, proposed, delta) values ('ce-2', 'org-a', 'run-a2', 1, 'obj-b', '1', '1', '0')"},
+	{"23514", "evidence_is_append_only", "update cost_estimates set error = 'other'"},
+
+	// run tasks
+	{"23514", "run_tasks_enforcement", "update run_tasks set global_enforcement = 'strict'"},
+	{"23505", "run_tasks_name", "insert into run_tasks (id, organization_id, name, url_sealed) values ('task-2', 'org-a', 't', '')"},
+	{"23514", "run_tasks_stages", "update run_tasks set global_stages = '{post_apply}'"},
+	{"23514", "workspace_tasks_enforcement", "update workspace_tasks set enforcement = 'strict'"},
+	{"23514", "workspace_tasks_stages", "update workspace_tasks set stages = '{}'"},
+	{"23505", "workspace_tasks_once", "insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-2', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}')"},
+	{"23503", "workspace_tasks_organization_id_workspace_id_fkey", "update workspace_tasks set workspace_id = 'ws-b'"},
+	{"23503", "workspace_tasks_organization_id_task_id_fkey", "update workspace_tasks set task_id = 'task-b'"},
+	{"23514", "task_stages_stage", "update task_stages set stage = 'post_apply' where id = 'ts-a'"},
+	{"23514", "task_stages_status", "update task_stages set status = 'lost', ended_at = clock_timestamp() where id = 'ts-a'"},
+	{"23514", "task_stages_ended", "update task_stages set status = 'passed' where id = 'ts-a'"},
+	{"23505", "task_stages_once", "insert into task_stages (id, organization_id, run_id, round, stage) values ('ts-3', 'org-a', 'run-a', 1, 'pre_plan')"},
+	{"23505", "task_stages_one_running", "update task_stages set status = 'running' where id = 'ts-a2'"},
+	{"23503", "task_stages_organization_id_run_id_fkey", "update task_stages set run_id = 'run-b' where id = 'ts-a'"},
+	{"23514", "task_results_enforcement", "update task_results set enforcement = 'strict'"},
+	{"23514", "task_results_status", "update task_results set status = 'lost', ended_at = clock_timestamp()"},
+	{"23514", "task_results_ended", "update task_results set status = 'passed'"},
+	{"23514", "task_results_running", "update task_results set status = 'running'"},
+	{"23505", "task_results_once", "insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-2', 'org-a', 'ts-a', 'task-a', 't', 'advisory')"},
+	{"23503", "task_results_organization_id_stage_id_fkey", "update task_results set stage_id = 'ts-b'"},
+	{"23503", "notification_deliveries_organization_id_run_id_fkey", "update notification_deliveries set run_id = 'run-b'"},
 }
 
 // receipt is a statement that writes another receipt, with one column of its own.

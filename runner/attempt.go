@@ -32,10 +32,12 @@ type attempt struct {
 	enclosure *enclosure
 	shelf     shelf // of the cache of providers
 	caFile    string
-	log       *logs
-	stop      *stopper
-	over      bool   // nothing works in the sandbox any more
-	relay     *relay // tofu's way to the server, once it is prepared
+	// costCommand puts a price on a plan; empty where none is configured.
+	costCommand string
+	log         *logs
+	stop        *stopper
+	over        bool   // nothing works in the sandbox any more
+	relay       *relay // tofu's way to the server, once it is prepared
 
 	// end is the context of all calls: it outlives a stop, and ends with the authority
 	// of the attempt. working ends with a stop, too.
@@ -103,7 +105,7 @@ func (r *runner) accept(work wire.Assignment) (*attempt, context.CancelFunc, err
 	}
 	a := &attempt{
 		id: work.AttemptID, server: r.server, sandbox: box, folder: r.dir, binary: r.tofu,
-		host: r.host, providers: r.providers, enclosure: r.enclosure, caFile: r.cfg.CAFile, stop: newStopper(),
+		host: r.host, providers: r.providers, enclosure: r.enclosure, caFile: r.cfg.CAFile, costCommand: r.cfg.CostCommand, stop: newStopper(),
 	}
 	lifetime, err := a.takeOver(r.cfg.Token, r.release, work, r.cfg.Interrupt)
 	if err != nil {

@@ -193,7 +193,7 @@ func (f *fakeServer) runnerCall(w http.ResponseWriter, r *http.Request, token, p
 			})
 		}
 		if f.manifest.Phase == "plan" {
-			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted} {
+			for _, kind := range []string{wire.KindLockFile, wire.KindPlan, wire.KindPlanJSON, wire.KindPlanJSONRedacted, wire.KindCostEstimate} {
 				if kind == wire.KindPlan && f.speculative {
 					continue
 				}

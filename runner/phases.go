@@ -47,12 +47,15 @@ func (a *attempt) plan(done *wire.Done) error {
 	}
 	moved := make(chan error, 1)
 	go func() { moved <- a.handOverPlan() }()
+	priced := make(chan *wire.CostEstimate, 1)
+	go func() { priced <- a.estimateCost() }()
 	digest, err := t.redactPlan(a.sandbox.planJSON(), a.sandbox.planRedacted())
 	if err == nil {
 		digest.summary.HasChanges = changes
 		done.Plan, done.GeneratedConfig = &digest.summary, digest.generatedConfig
 		err = a.upload(a.working, wire.KindPlanJSONRedacted, a.sandbox.planRedacted())
 	}
+	done.Cost = <-priced
 	return errors.Join(err, <-moved)
 }
 

@@ -39,6 +39,7 @@ type Config struct {
 	Visible        []string // further files and folders that isolated attempts may read
 	Limits         Limits   // of an isolated attempt
 	NoCache        bool     // each attempt installs its providers anew, from the mirrors or the registries
+	CostCommand    string   // for /bin/sh: prints Infracost's JSON for the plan in $PLAN_JSON; "" is none
 	AllowMetadata  bool     // runs may reach the metadata service of the cloud that the runner is in
 
 	// Interrupt, when closed, interrupts a running tofu. Ending the context of Run

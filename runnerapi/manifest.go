@@ -38,7 +38,7 @@ func manifest(f runs.Facts) ([]byte, error) {
 			m.Inputs = append(m.Inputs, input(a.ID, wire.KindLockFile, f.LockFile))
 		}
 	} else {
-		kinds := []string{wire.KindPlanJSON, wire.KindPlanJSONRedacted, wire.KindLockFile}
+		kinds := []string{wire.KindPlanJSON, wire.KindPlanJSONRedacted, wire.KindLockFile, wire.KindCostEstimate}
 		if !r.PlanOnly {
 			kinds = append(kinds, wire.KindPlan)
 		}
@@ -85,6 +85,11 @@ func done(in wire.Done) runs.Done {
 	if in.Plan != nil {
 		d.Plan = &runs.PlanSummary{HasChanges: in.Plan.HasChanges, Additions: in.Plan.Additions, Changes: in.Plan.Changes, Destructions: in.Plan.Destructions, Imports: in.Plan.Imports}
 	}
+	if c := in.Cost; c != nil {
+		d.Cost = &runs.CostReport{
+			Currency: storable(c.Currency), Prior: storable(c.Prior), Proposed: storable(c.Proposed), Delta: storable(c.Delta), Resources: c.Resources, Matched: c.Matched, Error: storable(c.Error),
+		}
+	}
 	if in.Confirmed != nil {
 		d.Confirmed = ids.StateVersion(in.Confirmed.StateVersionID)
 	}
@@ -96,6 +101,9 @@ func checkNumbers(in wire.Done) error {
 	numbers := []int{in.ExitCode}
 	if p := in.Plan; p != nil {
 		numbers = append(numbers, p.Additions, p.Changes, p.Destructions, p.Imports)
+	}
+	if c := in.Cost; c != nil {
+		numbers = append(numbers, c.Resources, c.Matched)
 	}
 	for _, n := range numbers {
 		if n < math.MinInt32 || n > math.MaxInt32 {

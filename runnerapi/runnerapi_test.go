@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
@@ -60,6 +61,7 @@ func TestTheProtocol(t *testing.T) {
 			{Kind: "plan-json", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan-json")},
 			{Kind: "plan-json-redacted", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan-json-redacted")},
 			{Kind: "lock-file", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "lock-file")},
+			{Kind: "cost-estimate", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "cost-estimate")},
 			{Kind: "plan", Method: "proxy", URL: at(wire.PathArtifact, plan.AttemptID, "plan")},
 		},
 	}, m)
@@ -81,8 +83,13 @@ func TestTheProtocol(t *testing.T) {
 		content := []byte("the " + transfer.Kind)
 		w.call(http.MethodPut, transfer.URL, plan.session.Token, content, wire.HeaderSHA256, sha(content)).want(http.StatusNoContent)
 	}
-	plan.done(planned()).want(http.StatusNoContent)
+	finished := planned()
+	finished.Cost = &wire.CostEstimate{Currency: "USD", Prior: "1.00", Proposed: "3.50", Delta: "2.50", Resources: 4, Matched: 2}
+	plan.done(finished).want(http.StatusNoContent)
 	waiting := w.wantStatus(run, runs.AwaitingApproval)
+	cost, err := w.runs.Cost(ctx, authz.System(), waiting.CostEstimateID)
+	require.NoError(t, err)
+	assert.Equal(t, []any{"USD", "1.00", "3.50", "2.50", 4, 2, ""}, []any{cost.Currency, cost.Prior, cost.Proposed, cost.Delta, cost.Resources, cost.Matched, cost.Error})
 	assert.Equal(t, []any{true, 1, tofuDigest}, []any{*waiting.HasChanges, waiting.ResourceAdditions, waiting.PlanTofuDigest})
 	text, err := w.runs.PlanLog(ctx, waiting.PlanID, dispatch.Human, 0, 1000)
 	require.NoError(t, err)
@@ -92,7 +99,7 @@ func TestTheProtocol(t *testing.T) {
 	w.poll(0).want(http.StatusNoContent)
 
 	t.Log("the report, again after the session has ended")
-	plan.done(planned()).want(http.StatusNoContent)
+	plan.done(finished).want(http.StatusNoContent)
 	other := planned()
 	other.Plan.Additions = 2
 	plan.done(other).refused(http.StatusConflict, "attempt_ended")

@@ -204,6 +204,7 @@ var artifactLimits = map[artifacts.Kind]int64{
 	artifacts.KindPlanJSON:         1 << 30,
 	artifacts.KindPlanJSONRedacted: 1 << 30,
 	artifacts.KindLockFile:         4 << 20,
+	artifacts.KindCostEstimate:     5 << 20,
 }
 
 // HandOver takes an artifact of a plan attempt, once a kind (RL-15). sha256 is the

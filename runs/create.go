@@ -272,6 +272,9 @@ func (s *Service) create(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	if err := s.bindPolicies(ctx, tx, &r); err != nil {
 		return Run{}, err
 	}
+	if err := fixTasks(ctx, tx, r); err != nil {
+		return Run{}, err
+	}
 	if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 		return Run{}, err
 	}

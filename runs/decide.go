@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -194,6 +195,9 @@ func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) erro
 	}
 	if denial.Closed() {
 		*r, err = load(ctx, tx, r.ID)
+		return err
+	}
+	if wait, err := awaitTasks(ctx, tx, r, runtasks.PreApply); err != nil || wait {
 		return err
 	}
 	attempt, err := dispatch.Create(ctx, tx, dispatch.NewAttempt{

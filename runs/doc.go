@@ -22,14 +22,15 @@
 // (trigger run_requeues_before_its_apply); a plan is applied once. A gate is asked
 // before a first start, not before its repeat, and what it refuses waits (accept.go,
 // authority.go). Authority that the database has forgotten holds its workspace
-// (lost.go, primary.go).
+// (lost.go, primary.go). A step is told of in its transaction (notify.go), and a run
 // Where policy sets have a say, a finished plan waits for its policy check: input and result
 // are written once, and the result moves the run in its transaction (policy.go, evaluate.go).
+// waits for the services it asks without a status of its own (tasks.go).
 // Refuses: HTTP, JSON:API, running tofu.
 // Tested by: policy_test.go, transitions_test.go, create_test.go, plan_test.go, decide_test.go,
 // apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go,
 // stages_test.go, operation_test.go, requeue_test.go, replan_test.go, promote_test.go,
 // force_test.go, teardown_test.go, failure_test.go, gates_test.go, authority_test.go,
-// primary_test.go, and
+// primary_test.go, notify_test.go, tasks_test.go, cost_test.go, and
 // walk_test.go, which looks for a way out that forgets the next run.
 package runs

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -43,6 +44,7 @@ type Done struct {
 	Message      string
 	Reason       FailureReason `json:",omitempty"` // of an errored attempt; left out of the digest where older runners have none
 	Plan         *PlanSummary
+	Cost         *CostReport      `json:",omitempty"` // as Reason
 	Confirmed    ids.StateVersion // the version that ConfirmState proved
 	ErroredState bool             // tofu left state that it could not publish
 
@@ -146,14 +148,27 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 	if missing != "" {
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_evidence_missing", Message: "The runner reported a finished plan without its " + missing + "."})
 	}
+	if err := keepCost(ctx, tx, r, a, d); err != nil {
+		return err
+	}
 	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
 		return err
 	}
 	if err := s.reservePolicyCheck(ctx, tx, *r); err != nil {
 		return err
 	}
-	if r.PolicySets > 0 {
-		return nil // an evaluator takes it from here
+	if r.CancelRequestedAt == nil {
+		if wait, err := awaitTasks(ctx, tx, r, runtasks.PostPlan); err != nil || wait {
+			return err
+		}
+	}
+	return s.judge(ctx, tx, r)
+}
+
+// judge lets policies decide about a finished plan, after its run tasks.
+func (s *Service) judge(ctx context.Context, tx postgres.Tx, r *Run) error {
+	if r.PolicySets > 0 { // an evaluator takes it from here
+		return postgres.Notify(ctx, tx, PolicyChannel, "")
 	}
 	return s.passPolicy(ctx, tx, r)
 }

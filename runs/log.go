@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runtasks"
 )
 
 // LogSlice is a part of a phase's log. Final tells that the log has ended and that
@@ -88,7 +89,9 @@ func (r Run) phaseEnded(phase authz.Phase) bool {
 	if r.DurableStatus.Final() {
 		return true
 	}
-	return phase == authz.Plan && r.PlanFinishedAt != nil
+	// A client that has seen the plan's end looks once whether it can be applied (NC-14), so
+	// the plan has not ended before its tasks have.
+	return phase == authz.Plan && r.PlanFinishedAt != nil && r.TaskStage(runtasks.PostPlan) != runtasks.Running
 }
 
 // endedIn tells in which phase an ended run ended. A finished plan's log has been

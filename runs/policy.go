@@ -83,14 +83,12 @@ func (s *Service) bindPolicies(ctx context.Context, tx postgres.Tx, r *Run) erro
 	return err
 }
 
+// reservePolicyCheck makes the check's row, in the transaction that finishes the plan (PO-01).
 func (s *Service) reservePolicyCheck(ctx context.Context, tx postgres.Tx, r Run) error {
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyReserve"), postgres.Args{"id": r.PolicyCheckID(), "run_id": r.ID, "round": r.Round}); err != nil {
 		return fmt.Errorf("reserve the policy check: %w", err)
 	}
-	if r.PolicySets == 0 {
-		return nil
-	}
-	return postgres.Notify(ctx, tx, PolicyChannel, "")
+	return nil
 }
 
 // passPolicy walks the policy statuses of a run with no policy set in scope: the check passes

@@ -115,6 +115,8 @@ func (r Run) WaitsFor() string {
 		return r.workspaceWait()
 	case r.GateReason != "":
 		return r.GateReason
+	case r.WaitsForTasks() != "":
+		return "waiting for the run tasks of " + string(r.WaitsForTasks())
 	case r.DurableStatus == Queued:
 		return waitsForRunner("plan", r.PlanAttempt)
 	case r.DurableStatus == AwaitingApproval && r.ConfirmedAt == nil:

@@ -105,6 +105,9 @@ func (s *Service) promote(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err != nil {
 		return "", err
 	}
+	if err := fixTasks(ctx, tx, r); err != nil {
+		return "", err
+	}
 	if err := step(ctx, tx, &r, move{To: AwaitingApproval, Actor: actor}); err != nil {
 		return "", err
 	}

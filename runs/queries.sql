@@ -16,6 +16,9 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     array(select p.id from runs p where p.source_run_id = r.id order by p.queue_seq) as promoted_runs,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
+    array(select t.id || ' ' || t.stage || ' ' || t.status from task_stages t where t.run_id = r.id and t.round = r.round
+          order by array_position(array['pre_plan', 'post_plan', 'pre_apply'], t.stage)) as task_stages,
+    coalesce((select c.id from cost_estimates c where c.run_id = r.id and c.round = r.round), '') as cost_estimate_id,
     r.workflow_definition, r.application_build_sha,
     coalesce((select f.holder_kind from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_kind,
     coalesce((select f.holder_id from workspace_fences f where f.workspace_id = r.workspace_id), '') as holder_id,
@@ -403,10 +406,11 @@ update policy_checks
 update runs set policy_version = @version, policy_digest = @digest where id = @id and durable_status = 'policy_evaluating';
 
 -- name: PolicyClaim
--- The oldest check that waits for somebody to evaluate it.
+-- The oldest check that waits for somebody to evaluate it, and not for the run tasks before it.
 update policy_checks set claimed_until = clock_timestamp() + make_interval(secs => @lease_seconds::double precision), tries = tries + 1
  where id = (select c.id from policy_checks c join runs r on r.id = c.run_id and r.round = c.round
               where c.durable_status = 'running' and r.durable_status in ('plan_complete', 'policy_evaluating') and (c.claimed_until is null or c.claimed_until < clock_timestamp())
+                and not exists (select from task_stages t where t.run_id = c.run_id and t.status = 'running')
               order by c.created_at, c.id limit 1 for update of c skip locked)
 returning id, run_id, tries;
 
@@ -625,3 +629,10 @@ select id from runs where durable_status = 'dispatch_pending' and not (select co
 
 -- name: PendingBefore
 select exists (select from runs where workspace_id = @workspace_id and durable_status = 'dispatch_pending' and queue_seq < @queue_seq);
+
+-- name: CostInsert
+insert into cost_estimates (id, organization_id, run_id, round, object_id, error, currency, prior, proposed, delta, resources, matched)
+values (@id, @organization_id, @run_id, @round, nullif(@object_id, ''), @error, @currency, @prior, @proposed, @delta, @resources, @matched);
+
+-- name: CostGet
+select id, organization_id, run_id, coalesce(object_id, '') as object_id, error, currency, prior, proposed, delta, resources, matched, created_at from cost_estimates where id = @id;

@@ -37,6 +37,9 @@ func (s *Service) Replan(ctx context.Context, actor authz.Actor, id ids.Run, n N
 		if err != nil {
 			return err
 		}
+		if err := fixTasks(ctx, tx, fresh); err != nil {
+			return err
+		}
 		if err := step(ctx, tx, &fresh, move{To: Queued, Actor: actor}); err != nil {
 			return err
 		}

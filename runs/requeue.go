@@ -51,6 +51,9 @@ func (s *Service) Requeue(ctx context.Context, actor authz.Actor, id ids.Run) (d
 		if r, err = load(ctx, tx, id); err != nil {
 			return err
 		}
+		if err := fixTasks(ctx, tx, r); err != nil {
+			return err
+		}
 		if err := step(ctx, tx, &r, move{To: Queued, Actor: actor}); err != nil {
 			return err
 		}

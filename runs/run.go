@@ -40,6 +40,8 @@ type Settings struct {
 	// BootstrapLifetime is how long the bootstrap capability of a session can be redeemed (AU-11).
 	BootstrapLifetime time.Duration
 	ReplayWindow      time.Duration // in which the same POST is the same run (amendment 13)
+	TaskProgress      time.Duration // from a run task's request to the first word of its service
+	TaskTTL           time.Duration // to the last
 	LogLimit          int64         // bytes of one phase's log
 	LaunchLimit       int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
 	Build             string        // of this server's code, kept on every run it creates (RL-04)
@@ -52,7 +54,7 @@ func Defaults() Settings {
 	return Settings{
 		AssignmentExpiry: time.Minute, Heartbeat: 5 * time.Second, PlanLiveness: time.Minute, OutageAllowance: 2 * time.Minute, ApplyLiveness: 10 * time.Minute,
 		ApprovalLifetime: 7 * 24 * time.Hour, RunTTL: 3*time.Hour + 50*time.Minute, InterruptGrace: 5 * time.Minute, Authority: 4 * time.Hour, BootstrapLifetime: 5 * time.Minute,
-		ForceCancelGrace: 5 * time.Minute, ReplayWindow: time.Minute, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
+		ForceCancelGrace: 5 * time.Minute, ReplayWindow: time.Minute, TaskProgress: 10 * time.Minute, TaskTTL: time.Hour, LogLimit: 10 << 20, LaunchLimit: 100_000_000,
 		Build: "dev",
 	}
 }
@@ -64,6 +66,8 @@ func (s Settings) Check() error {
 	switch {
 	case s.AssignmentExpiry <= 0 || s.Heartbeat <= 0 || s.ApprovalLifetime <= 0 || s.RunTTL <= 0:
 		return errors.New("the assignment expiry, the heartbeat, the approval TTL and the run TTL must be longer than nothing")
+	case s.TaskProgress <= 0 || s.TaskTTL < s.TaskProgress:
+		return fmt.Errorf("the time for the first word of a run task (%s) must be longer than nothing, and the time for its answer (%s) not shorter", s.TaskProgress, s.TaskTTL)
 	case s.RunTTL+s.InterruptGrace >= s.Authority:
 		return fmt.Errorf("the run TTL (%s) and the interrupt grace (%s) together must be shorter than the authority of a runner (%s), so that an interrupted apply can still publish its state", s.RunTTL, s.InterruptGrace, s.Authority)
 	case s.PlanLiveness < 2*s.Heartbeat || s.ApplyLiveness < s.PlanLiveness:
@@ -163,6 +167,8 @@ type Run struct {
 	HolderName             string
 	HolderHeld             bool // the holder is a run that has ended and must be recovered
 
+	CostEstimateID         ids.CostEstimate // of the plan; empty when its runner has none made
+	TaskStages             []string         // "id stage status" of the run tasks that its round asks; see TaskStage
 	Operation              Operation
 	Round                  int       // 1, and one more after each requeue
 	SourceRunID            ids.Run   // the run whose plan this one applies

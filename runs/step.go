@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 )
 
@@ -57,6 +58,14 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	}
 	if err := stepStages(ctx, tx, *r, m); err != nil {
 		return err
+	}
+	if err := tell(ctx, tx, *r, t.To); err != nil {
+		return err
+	}
+	if t.To.Final() && len(r.TaskStages) > 0 {
+		if err := runtasks.Close(ctx, tx, r.ID); err != nil {
+			return err
+		}
 	}
 	if err := settleFence(ctx, tx, *r, t, m); err != nil {
 		return err
@@ -182,8 +191,8 @@ func occupy(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids
 	return admit(ctx, tx, r, &tok.Epoch)
 }
 
-// admit pins the state that the run starts from and asks for its plan. epoch is nil
-// for a run that never locks.
+// admit pins the state that the run starts from and asks for its plan, or first those
+// who have a say before it. epoch is nil for a run that never locks.
 func admit(ctx context.Context, tx postgres.Tx, r Run, epoch *int64) error {
 	predecessor, err := state.CurrentID(ctx, tx, r.WorkspaceID)
 	if err != nil {
@@ -193,12 +202,10 @@ func admit(ctx context.Context, tx postgres.Tx, r Run, epoch *int64) error {
 	if err != nil || n != 1 {
 		return fmt.Errorf("admit %s: %d rows: %w", r.ID, n, err)
 	}
-	attempt, err := dispatch.Create(ctx, tx, dispatch.NewAttempt{
-		Organization: r.OrganizationID, Workspace: r.WorkspaceID, Run: r.ID, Phase: authz.Plan, Epoch: epoch,
-		TofuVersion: r.TerraformVersion, Speculative: r.PlanOnly,
-	})
-	if err != nil {
+	r.FenceEpoch = epoch
+	wait, err := awaitTasks(ctx, tx, &r, runtasks.PrePlan)
+	if err != nil || wait {
 		return err
 	}
-	return stageExecutedBy(ctx, tx, r, PlanStage, attempt)
+	return askPlan(ctx, tx, r)
 }

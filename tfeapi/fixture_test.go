@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -23,11 +24,14 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/notifications"
+	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/policies/evaluator"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -78,7 +82,13 @@ func newWorld(t *testing.T) *world {
 	recovered.StepUp = who.RequireStepUp
 	server := httptest.NewUnstartedServer(nil)
 	w := &world{T: t, db: db, engine: engine, store: store, url: "http://" + server.Listener.Addr().String()}
+	telling := notifications.Defaults()
+	telling.Address, telling.Document = w.url, NotificationDocument
+	callable := outbound.New(outbound.Settings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	asking := runtasks.Defaults()
+	asking.Document = RunTaskDocument(w.url, links)
 	w.deps = Deps{
+		Notifications: notifications.New(db, objects, callable, telling), RunTasks: runtasks.New(db, objects, callable, asking),
 		Authenticate: func(ctx context.Context, token string) (authz.Actor, error) {
 			if dispatch.IsToken(token) {
 				return serving.Authenticate(ctx, token)

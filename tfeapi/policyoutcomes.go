@@ -15,26 +15,6 @@ import (
 // evaluation in it, with an outcome for each policy set. A run does not link the stage, because a
 // client that sees both would wait for both (amendment 2).
 
-type taskStageView struct {
-	ID               string               `jsonapi:"primary,task-stages"`
-	Stage            string               `jsonapi:"attr,stage"`
-	Status           string               `jsonapi:"attr,status"`
-	StatusTimestamps map[string]string    `jsonapi:"attr,status-timestamps"`
-	CreatedAt        time.Time            `jsonapi:"attr,created-at,iso8601"`
-	UpdatedAt        time.Time            `jsonapi:"attr,updated-at,iso8601"`
-	Permissions      taskStagePermissions `jsonapi:"attr,permissions"`
-	Actions          policyCheckActions   `jsonapi:"attr,actions"`
-	related          relations
-}
-
-type taskStagePermissions struct {
-	CanOverridePolicy bool `json:"can-override-policy"`
-	CanOverrideTasks  bool `json:"can-override-tasks"`
-	CanOverride       bool `json:"can-override"`
-}
-
-func (v *taskStageView) relations() relations { return v.related }
-
 type evaluationView struct {
 	ID               string            `jsonapi:"primary,policy-evaluations"`
 	Status           string            `jsonapi:"attr,status"`
@@ -115,7 +95,7 @@ func (c checkState) updatedAt() time.Time {
 	return c.check.CreatedAt
 }
 
-func newTaskStageView(c checkState) *taskStageView {
+func newPolicyStageView(c checkState) *taskStageView {
 	return &taskStageView{
 		ID: "ts-" + c.key(), Stage: "post_plan", Status: c.asTask(), StatusTimestamps: c.stamps(), CreatedAt: c.detail.CreatedAt, UpdatedAt: c.updatedAt(),
 		related: relations{"run": ref{"runs", string(c.detail.ID)}, "task-results": []ref{}, "policy-evaluations": []ref{{"policy-evaluations", "poleval-" + c.key()}}},
@@ -171,38 +151,6 @@ func newOutcomeView(o evaluator.Outcome) outcomeView {
 		view.Output = append(view.Output, printView{text})
 	}
 	return view
-}
-
-func (s *server) listTaskStages(r *request) (answer, error) {
-	checks, err := s.checksOf(r)
-	if err != nil {
-		return answer{}, err
-	}
-	items := []*taskStageView{}
-	for _, c := range checks {
-		items = append(items, newTaskStageView(c))
-	}
-	return all(items), nil
-}
-
-func (s *server) readTaskStage(r *request) (answer, error) {
-	c, err := s.policyCheckOf(r, "ts-")
-	if err != nil {
-		return answer{}, err
-	}
-	var included []view
-	if r.includes()["policy-evaluations"] {
-		included = append(included, newEvaluationView(c))
-	}
-	return ok(newTaskStageView(c), included...), nil
-}
-
-func (s *server) overrideTaskStage(r *request) (answer, error) {
-	c, err := s.policyCheckOf(r, "ts-")
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{}, s.Runs.OverridePolicy(r.ctx, r.actor, c.detail.ID)
 }
 
 func (s *server) listPolicyEvaluations(r *request) (answer, error) {

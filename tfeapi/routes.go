@@ -13,7 +13,7 @@ const (
 )
 
 // routes is the whole surface, in reading order. The open routes are public or
-// authenticated by the token at the end of their path.
+// authenticated by a token of their own: at the end of their path, or a run task's.
 func (s *server) routes() []route {
 	const (
 		api          = "/api/v2/"
@@ -25,6 +25,7 @@ func (s *server) routes() []route {
 		project      = api + "projects/{id}"
 		varset       = api + "varsets/{id}"
 		retention    = "/relationships/data-retention-policy"
+		notification = api + "notification-configurations/{id}"
 	)
 	routes := append(s.teamRoutes(), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
@@ -166,6 +167,31 @@ func (s *server) routes() []route {
 		{method: patch, path: workspace + "/vars/{variable}", handle: s.updateVariable},
 		{method: del, path: workspace + "/vars/{variable}", handle: s.deleteVariable},
 
+		{method: get, path: workspace + "/notification-configurations", handle: s.listNotifications(false)},
+		{method: post, path: workspace + "/notification-configurations", handle: s.createNotification(false)},
+		{method: get, path: api + "projects/{id}/notification-configurations", handle: s.listNotifications(true)},
+		{method: post, path: api + "projects/{id}/notification-configurations", handle: s.createNotification(true)},
+		{method: get, path: organization + "/tasks", handle: s.listTasks},
+		{method: post, path: organization + "/tasks", handle: s.createTask},
+		{method: get, path: api + "tasks/{id}", handle: s.readTask},
+		{method: patch, path: api + "tasks/{id}", handle: s.updateTask},
+		{method: del, path: api + "tasks/{id}", handle: s.deleteTask},
+		{method: get, path: workspace + "/tasks", handle: s.listWorkspaceTasks},
+		{method: post, path: workspace + "/tasks", handle: s.createWorkspaceTask},
+		{method: get, path: workspace + "/tasks/{task}", handle: s.readWorkspaceTask},
+		{method: patch, path: workspace + "/tasks/{task}", handle: s.updateWorkspaceTask},
+		{method: del, path: workspace + "/tasks/{task}", handle: s.deleteWorkspaceTask},
+		{method: get, path: api + "task-results/{id}", handle: s.readTaskResult},
+		{method: patch, path: api + "task-results/{id}/callback", open: true, handle: s.taskCallback},
+		{method: get, path: api + "task-results/{id}/plan-json-output", open: true, handle: s.taskPlanJSON},
+		{method: get, path: api + "task-results/{id}/configuration", open: true, handle: s.taskConfiguration},
+
+		{method: get, path: notification, handle: s.readNotification},
+		{method: patch, path: notification, handle: s.updateNotification},
+		{method: del, path: notification, handle: s.deleteNotification},
+		{method: post, path: notification + "/actions/verify", handle: s.verifyNotification},
+		{method: get, path: notification + "/deliveries", handle: s.listDeliveries},
+
 		{method: get, path: workspace + "/current-state-version", handle: s.currentStateVersion},
 		{method: get, path: workspace + "/current-state-version-outputs", handle: s.currentOutputs},
 		{method: get, path: workspace + "/state-versions", handle: s.listStateVersions},
@@ -215,6 +241,8 @@ func (s *server) routes() []route {
 		{method: get, path: api + "plans/{id}/json-output", handle: s.planJSON},
 		{method: get, path: api + "plans/{id}/json-output-redacted", handle: s.planJSONRedacted},
 		{method: get, path: api + "applies/{id}", handle: s.readApply},
+		{method: get, path: api + "cost-estimates/{id}", handle: s.readCost},
+		{method: get, path: api + "cost-estimates/{id}/output", handle: s.costOutput},
 
 		{method: put, path: uploadStateLink.template(), open: true, handle: s.uploadState},
 		{method: put, path: uploadJSONStateLink.template(), open: true, handle: s.uploadJSONState},

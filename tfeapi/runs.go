@@ -63,6 +63,22 @@ func (s *server) runIncludes(r *request, d runs.Detail) (included []view, err er
 	if asked["apply"] {
 		included = append(included, s.newApplyView(r.actor, d))
 	}
+	if asked["cost-estimate"] && d.CostEstimateID != "" {
+		c, err := s.Runs.Cost(r.ctx, r.actor, d.CostEstimateID)
+		if err != nil {
+			return nil, err
+		}
+		included = append(included, newCostView(c))
+	}
+	if asked["task-stages"] && len(d.TaskStages) > 0 {
+		stages, err := s.Runs.TaskStagesOf(r.ctx, r.actor, d.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, stage := range stages {
+			included = append(included, newTaskStageView(stage))
+		}
+	}
 	if asked["workspace"] {
 		view, err := s.workspaceOfRun(r, d)
 		if err != nil {

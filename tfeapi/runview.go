@@ -110,12 +110,15 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		related: relations{
 			"workspace": ref{"workspaces", string(r.WorkspaceID)}, "plan": ref{"plans", string(r.PlanID)}, "apply": ref{"applies", string(r.ApplyID)},
 			"configuration-version": ref{"configuration-versions", string(r.ConfigurationVersionID)}, "created-by": ref{"users", string(r.CreatedBy)},
-			"run-events": runEventRefs(d), "cost-estimate": nil, "comments": refs("comments", r.Comments), "confirmed-by": optional("users", r.ConfirmedBy),
+			"run-events": runEventRefs(d), "cost-estimate": costRef(r), "comments": refs("comments", r.Comments), "confirmed-by": optional("users", r.ConfirmedBy),
 			"source-run": runRef(r.SourceRunID), "promoted-runs": runRefs(r.PromotedRuns), "replan-of": runRef(r.ReplanOf),
 		},
 	}
 	if d.PolicySets > 0 {
 		view.related["policy-checks"] = []ref{policyCheckRef(r)}
+	}
+	if len(r.TaskStages) > 0 { // a client that sees none asks for none (amendment 2)
+		view.related["task-stages"] = taskStageRefs(r)
 	}
 	for _, v := range variables {
 		view.Variables = append(view.Variables, runVariable{Key: v.Key, Value: v.Value})

@@ -20,10 +20,12 @@ import (
 	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/gates"
+	"github.com/holdfast-run/holdfast/notifications"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -41,7 +43,11 @@ type Deps struct {
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
 	Policies     *policies.Service
-	Links        *envelope.Links
+	// Notifications keeps who is told what.
+	Notifications *notifications.Service
+	// RunTasks keeps which services are asked about runs.
+	RunTasks *runtasks.Service
+	Links    *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener

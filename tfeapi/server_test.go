@@ -132,9 +132,9 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 	s := &server{}
 	open := map[string]bool{}
 	for _, rt := range s.routes() {
-		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t").Replace(rt.path)
+		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t", "{task}", "k").Replace(rt.path)
 		require.NotContains(t, path, "{", "a new path variable needs a value here")
-		if rt.open {
+		if rt.open && !strings.HasPrefix(rt.path, "/api/v2/task-results/") { // those ask for the token of a run task
 			open[rt.path] = true
 			continue
 		}

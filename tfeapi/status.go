@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 )
 
 // runFacts is all that the statuses on the wire depend on.
@@ -26,6 +27,10 @@ type runFacts struct {
 	callerMayDecide bool // the caller has the right to apply
 
 	policies bool // policy sets have a say about the plan
+
+	priced bool // there is a cost estimate of its plan
+
+	tasks runtasks.Stage // those that the run waits for; empty: none
 }
 
 // factsOf gathers them.
@@ -35,7 +40,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		keepsPlan: r.Operation == runs.OperationPlan && r.HasChanges != nil && *r.HasChanges,
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
-		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), policies: r.PolicySets > 0,
+		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), policies: r.PolicySets > 0, tasks: r.WaitsForTasks(), priced: r.CostEstimateID != "",
 	}
 }
 
@@ -56,11 +61,17 @@ func project(f runFacts) projection {
 	case runs.DispatchPending:
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.Queued:
+		if f.tasks == runtasks.PrePlan {
+			return projection{run: "pre_plan_running", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
+		}
 		if f.planAttempt {
 			return projection{run: "plan_queued", plan: "queued", apply: "pending", cancelable: !f.cancelRequested}
 		}
 		return projection{run: "pending", plan: "pending", apply: "pending", cancelable: !f.cancelRequested}
 	case runs.PlanComplete, runs.PolicyEvaluating, runs.PolicyPassed:
+		if f.tasks == runtasks.PostPlan { // the plan is not shown as finished before they are (NC-14)
+			return projection{run: "post_plan_running", plan: "running", apply: "pending", cancelable: !f.cancelRequested}
+		}
 		if f.policies { // its check is there, so that a client that has seen the plan's end waits for it (NC-14)
 			return projection{run: "policy_checking", plan: "finished", apply: "pending", cancelable: !f.cancelRequested}
 		}
@@ -81,10 +92,15 @@ func awaitingApproval(f runFacts) projection {
 	switch {
 	case f.applyAttempt:
 		p.run, p.apply = "apply_queued", "queued"
+	case f.tasks == runtasks.PreApply:
+		p.run, p.apply = "pre_apply_running", "queued"
 	case f.confirmed:
 		p.run, p.apply = "confirmed", "queued"
 	default:
 		p.run, p.apply = "planned", "pending"
+		if f.priced {
+			p.run = "cost_estimated" // clients that see an estimate wait for it
+		}
 		if f.policies {
 			p.run = "policy_checked"
 		}

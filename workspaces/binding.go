@@ -74,7 +74,7 @@ func (s *Service) Bindings(ctx context.Context, actor authz.Actor, id ids.Worksp
 // ProjectBindings gives the project's pairs by key.
 func (s *Service) ProjectBindings(ctx context.Context, actor authz.Actor, id ids.Project) (list []TagBinding, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.project-bindings", func(tx postgres.Tx) error {
-		p, err := allowedProject(ctx, tx, actor, authz.OrganizationRead, id)
+		p, err := AllowedProject(ctx, tx, actor, authz.OrganizationRead, id)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s *Service) SetBindings(ctx context.Context, actor authz.Actor, id ids.Wor
 // SetProjectBindings is SetBindings for a project.
 func (s *Service) SetProjectBindings(ctx context.Context, actor authz.Actor, id ids.Project, wanted []TagBinding) (list []TagBinding, err error) {
 	err = postgres.InTx(ctx, s.db, "workspaces.set-project-bindings", func(tx postgres.Tx) error {
-		p, err := allowedProject(ctx, tx, actor, authz.ProjectUpdate, id)
+		p, err := AllowedProject(ctx, tx, actor, authz.ProjectUpdate, id)
 		if err != nil {
 			return err
 		}

@@ -87,18 +87,6 @@ func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project
 	return project, err
 }
 
-// allowedProject gives a project to an actor who may do action with it.
-func allowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
-	project, err := loadProject(ctx, tx, id)
-	if err != nil {
-		return Project{}, err
-	}
-	if err := authz.Allow(actor, action, project.object()); err != nil {
-		return Project{}, err
-	}
-	return project, nil
-}
-
 // seesProject answers nil for an actor who may read the project, or who sees some
 // workspace of it and so may know where that is.
 func seesProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, project Project) error {
@@ -123,6 +111,19 @@ func loadProject(ctx context.Context, tx postgres.Tx, id ids.Project) (Project, 
 		return Project{}, fault.Missing("project", string(id))
 	}
 	return project, err
+}
+
+// AllowedProject gives a project to an actor who wants to do action to it: NotFound also
+// when the actor does not see it, Forbidden when it sees it but may not.
+func AllowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
+	project, err := loadProject(ctx, tx, id)
+	if err != nil {
+		return Project{}, err
+	}
+	if err := authz.Allow(actor, action, project.object()); err != nil {
+		return Project{}, err
+	}
+	return project, nil
 }
 
 // DefaultProject gives the project in which new workspaces of the organization go.
@@ -254,7 +255,7 @@ type ProjectChanges struct {
 func (s *Service) UpdateProject(ctx context.Context, actor authz.Actor, id ids.Project, c ProjectChanges) (Project, error) {
 	var project Project
 	err := postgres.InTx(ctx, s.db, "workspaces.update-project", func(tx postgres.Tx) error {
-		before, err := allowedProject(ctx, tx, actor, authz.ProjectUpdate, id)
+		before, err := AllowedProject(ctx, tx, actor, authz.ProjectUpdate, id)
 		if err != nil {
 			return err
 		}
@@ -297,7 +298,7 @@ func (s *Service) UpdateProject(ctx context.Context, actor authz.Actor, id ids.P
 // workspaces, is a Conflict.
 func (s *Service) DeleteProject(ctx context.Context, actor authz.Actor, id ids.Project) error {
 	return postgres.InTx(ctx, s.db, "workspaces.delete-project", func(tx postgres.Tx) error {
-		project, err := allowedProject(ctx, tx, actor, authz.ProjectDelete, id)
+		project, err := AllowedProject(ctx, tx, actor, authz.ProjectDelete, id)
 		if err != nil {
 			return err
 		}

@@ -91,7 +91,7 @@ func (s *Service) WorkspaceVariableSets(ctx context.Context, actor authz.Actor, 
 // global ones.
 func (s *Service) ProjectVariableSets(ctx context.Context, actor authz.Actor, id ids.Project, f SetFilter) (list []VariableSet, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.project-variable-sets", func(tx postgres.Tx) error {
-		p, err := allowedProject(ctx, tx, actor, authz.VariableSetsRead, id)
+		p, err := AllowedProject(ctx, tx, actor, authz.VariableSetsRead, id)
 		if err != nil {
 			return err
 		}

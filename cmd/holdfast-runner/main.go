@@ -34,6 +34,7 @@ type cli struct {
 	Disk           int64    `env:"HOLDFAST_RUNNER_DISK" default:"16384" help:"MiB that an isolated attempt may write; 0 is no limit."`
 	Processes      int      `env:"HOLDFAST_RUNNER_PROCESSES" default:"1024" help:"Processes that an isolated attempt may have; 0 is no limit."`
 	ProviderCache  bool     `env:"HOLDFAST_RUNNER_PROVIDER_CACHE" default:"true" negatable:"" help:"Keep the packages of providers for later attempts of the same organization. Only where attempts are isolated with bubblewrap."`
+	CostCommand    string   `env:"HOLDFAST_RUNNER_COST_COMMAND" placeholder:"COMMAND" help:"Shell command that prints Infracost's JSON for the plan in $PLAN_JSON, such as: infracost breakdown --path \"$PLAN_JSON\" --format json. It runs outside of the isolation of attempts."`
 	AllowMetadata  bool     `env:"HOLDFAST_RUNNER_ALLOW_METADATA" help:"Work although every run can reach the metadata service of this machine's cloud, and so its credentials."`
 
 	Version kong.VersionFlag `help:"Print the version."`
@@ -71,7 +72,7 @@ func run(args cli) error {
 	return runner.Run(ctx, runner.Config{
 		Address: args.Address, Token: strings.TrimSpace(string(token)), Dir: args.Dir, TofuPath: args.Tofu,
 		ProviderMirror: args.ProviderMirror, NetworkMirror: args.NetworkMirror, Name: name, Version: version, CAFile: args.CAFile, Labels: args.Labels, Interrupt: interrupt,
-		Isolation: args.Isolation, Visible: args.Visible, NoCache: !args.ProviderCache, AllowMetadata: args.AllowMetadata,
+		Isolation: args.Isolation, Visible: args.Visible, NoCache: !args.ProviderCache, AllowMetadata: args.AllowMetadata, CostCommand: args.CostCommand,
 		Limits: runner.Limits{Memory: args.Memory << 20, Disk: args.Disk << 20, Processes: args.Processes},
 	})
 }

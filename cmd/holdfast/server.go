@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,11 +24,14 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/metrics"
 	"github.com/holdfast-run/holdfast/migrations"
+	"github.com/holdfast-run/holdfast/notifications"
+	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
 	"github.com/holdfast-run/holdfast/web"
@@ -48,6 +52,9 @@ type services struct {
 	policies   *policies.Service
 	recovery   *recovery.Service
 	links      *envelope.Links
+
+	notifications *notifications.Service // of a server, like the next
+	runTasks      *runtasks.Service
 }
 
 // open connects to everything that cfg names. The caller closes the database.
@@ -138,6 +145,7 @@ func (serverCmd) Run(ctx context.Context) error {
 	go s.recovery.RunPolicy(ctx, 30*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
 	s.evaluate(ctx)
+	s.tell(cfg)
 	shown := metrics.New(version, s.runs.Figures)
 	if cfg.MetricsListen != "" {
 		side, err := net.Listen("tcp", cfg.MetricsListen)
@@ -152,7 +160,14 @@ func (serverCmd) Run(ctx context.Context) error {
 	defer end()
 	waiting, endWaiting := context.WithCancel(working)
 	defer endWaiting()
-	return serve(ctx, cfg, s.handler(working, ctx, waiting, cfg, shown), endWaiting)
+	wake := postgres.Listen(working, s.db, dispatch.Channel, dispatch.LogChannel, notifications.Channel, runtasks.Channel)
+	var calling sync.WaitGroup
+	calling.Go(func() { s.notifications.Run(ctx, wake, 5*time.Second) })
+	calling.Go(func() { s.runTasks.Run(ctx, wake, 5*time.Second, s.runs.ReportTask) })
+	err = serve(ctx, cfg, s.handler(wake, ctx, waiting, cfg, shown), endWaiting)
+	stop()
+	calling.Wait() // what is being sent is written down
+	return err
 }
 
 // evaluators is how many plans a server judges at a time.
@@ -166,6 +181,17 @@ func (s *services) evaluate(ctx context.Context) {
 	}
 }
 
+// tell makes what calls the addresses that users gave: receivers of notifications and services of run tasks.
+func (s *services) tell(cfg config.Server) {
+	users := outbound.New(cfg.Outbound)
+	telling := notifications.Defaults()
+	telling.Address, telling.Document, telling.Mail = cfg.Address, tfeapi.NotificationDocument, cfg.Mail
+	s.notifications = notifications.New(s.db, s.objects, users, telling)
+	asking := runtasks.Defaults()
+	asking.Document = tfeapi.RunTaskDocument(cfg.Address, s.links)
+	s.runTasks = runtasks.New(s.db, s.objects, users, asking)
+}
+
 // metricsOnly has an address of its own: metrics are not for everybody who reaches the API.
 func metricsOnly(shown *metrics.Metrics) http.Handler {
 	mux := http.NewServeMux()
@@ -175,17 +201,16 @@ func metricsOnly(shown *metrics.Metrics) http.Handler {
 
 // handler serves all of the server's APIs. ctx ends with the process; stopping when it was told
 // to end; waiting when requests that only wait for news are to be answered.
-func (s *services) handler(ctx, stopping, waiting context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
+func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Context, cfg config.Server, shown *metrics.Metrics) http.Handler {
 	log := slog.Default()
 	observe := func(api string) func(method, route string, status int, took time.Duration) {
 		return func(method, route string, status int, took time.Duration) {
 			shown.Observe(api, method, route, status, took)
 		}
 	}
-	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Policies: s.policies, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{

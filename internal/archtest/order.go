@@ -29,6 +29,8 @@ var TheOrder = Order{
 		"dispatch",
 		"policies",
 		"approvals",
+		"notifications",
+		"runtasks",
 		"runs",
 		"recovery",
 		"tfeapi runnerapi web metrics",
@@ -49,7 +51,6 @@ var TheOrder = Order{
 	NotYet: map[string]string{
 		"internal/testsignal": "the first test that must wait for an event inside a server",
 		"jobs":                "retries and timers inside the server",
-		"outbound":            "run tasks, notifications and other addresses that users give",
 	},
 	Free: []string{"tests", "benchmarks"},
 }

@@ -63,6 +63,8 @@ const (
 	// KindPlanJSONRedacted is an artifact of plan: what a client needs to draw the plan, that is the
 	// changes of the JSON plan without sensitive values, and the schemas of the types in it.
 	KindPlanJSONRedacted = "plan-json-redacted"
+	// KindCostEstimate is an artifact of plan: what the cost command printed, as it did.
+	KindCostEstimate = "cost-estimate"
 )
 
 // Poll asks for work. The call is answered at once when there is some, else after
@@ -282,6 +284,8 @@ type Done struct {
 	Reason string `json:"reason,omitempty"`
 	// Plan, of a finished plan.
 	Plan *PlanSummary `json:"plan,omitempty"`
+	// Cost, of a finished plan, where the runner has a cost command and the manifest asks for KindCostEstimate.
+	Cost *CostEstimate `json:"cost,omitempty"`
 	// Confirmed, of an apply with exit 0; absent when the confirmation was refused or could not be had.
 	Confirmed *StateConfirmed `json:"confirmed,omitempty"`
 	// ErroredState tells that tofu left an errored.tfstate: state that it could not publish.
@@ -291,6 +295,18 @@ type Done struct {
 	GeneratedConfig bool  `json:"generated_config"`
 	LogSize         int64 `json:"log_size"`      // bytes of StreamHuman shipped; the server has all of them before Done is accepted
 	JSONLogSize     int64 `json:"json_log_size"` // the same of StreamJSON
+}
+
+// CostEstimate is what the runner's cost command says of the plan, in amounts a month with two decimals; or
+// why it says nothing.
+type CostEstimate struct {
+	Currency  string `json:"currency,omitempty"` // such as USD
+	Prior     string `json:"prior,omitempty"`    // of what there is
+	Proposed  string `json:"proposed,omitempty"` // of what there will be
+	Delta     string `json:"delta,omitempty"`
+	Resources int    `json:"resources"` // in the plan
+	Matched   int    `json:"matched"`   // those that have a price
+	Error     string `json:"error,omitempty"`
 }
 
 // PlanSummary counts what the plan would do, from `tofu show -json` (RL-35).
