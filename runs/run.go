@@ -22,8 +22,11 @@ import (
 //go:embed queries.sql
 var queriesSQL string
 
+//go:embed configurations.sql
+var configurationsSQL string
+
 // Queries are the package's statements; tests check them against the schema.
-var Queries = postgres.ParseQueries(queriesSQL)
+var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL)
 
 // Settings are the numbers of G-28; Defaults gives them.
 type Settings struct {
