@@ -280,6 +280,8 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "evidence_is_append_only", "truncate lost_recoveries"},
 	{"23514", "workspaces_environment_class", "update workspaces set environment_class = 'test'"},
 	{"23514", "workspaces_failed_apply", "update workspaces set failed_apply = 'release'"},
+	{"23514", "workspaces_remote_state", "update workspaces set global_remote_state = true, project_remote_state = true"},
+	{"23514", "remote_state_consumers_others", "insert into remote_state_consumers (organization_id, workspace_id, consumer_id) select organization_id, id, id from workspaces"},
 	{"23514", "workspaces_production_is_held", "update workspaces set environment_class = 'production', failed_apply = 'release-when-proven'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set target_sha256 = 'other'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set owner_epoch = 0"},

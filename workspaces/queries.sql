@@ -89,10 +89,10 @@ values (@id, @organization_id, @project_id, @name, coalesce(@description::text, 
         coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
         coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, true),
         coalesce(@client_encrypted::boolean, false), coalesce(@runner_selector::text[], '{}'),
-        coalesce(@environment_class::text, 'other'), coalesce(@failed_apply::text, 'hold'), coalesce(@global_remote_state::boolean, false), coalesce(@project_remote_state::boolean, false),
         coalesce(@auto_apply_run_trigger::boolean, false), coalesce(@queue_all_runs::boolean, false), coalesce(@assessments_enabled::boolean, false), @auto_destroy_at,
         coalesce(@file_triggers_enabled::boolean, false), coalesce(@trigger_prefixes::text[], '{}'), coalesce(@trigger_patterns::text[], '{}'),
-        coalesce(@source_name::text, ''), coalesce(@source_url::text, ''), coalesce(@auto_destroy_at > clock_timestamp(), false), nullif(@automated_by::text, ''));
+        coalesce(@source_name::text, ''), coalesce(@source_url::text, ''), coalesce(@auto_destroy_at > clock_timestamp(), false), nullif(@automated_by::text, ''),
+        coalesce(@environment_class::text, 'other'), coalesce(@failed_apply::text, 'hold'), coalesce(@global_remote_state::boolean, false), coalesce(@project_remote_state::boolean, false));
 
 -- name: WorkspaceUpdate
 -- Only what is given changes. The workspace must be alive.
