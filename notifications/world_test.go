@@ -61,6 +61,7 @@ func newWorld(t *testing.T, change ...func(*Settings)) *world {
 		return authz.Actor{Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{w.org.ID: role}}
 	}
 	w.ada, w.bob = actor("ada", authz.Owner), actor("bob", authz.Member)
+	w.bob.Grants = map[ids.Organization]authz.Grants{w.org.ID: {Levels: []authz.Level{"organization:read-workspaces", "organization:read-projects"}}}
 	project, err := w.spaces.DefaultProject(ctx, w.ada, "acme")
 	require.NoError(t, err)
 	w.project = project.ID

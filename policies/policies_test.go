@@ -77,6 +77,12 @@ func newWorld(t *testing.T) *world {
 		if role != "" {
 			require.NoError(t, who.AddMember(ctx, system, w.acme.ID, u.ID, role))
 		}
+		if role == authz.Member { // who reads policies and no more
+			team := "delegates"
+			made, err := who.CreateTeam(ctx, system, "acme", accounts.TeamSettings{Name: &team, Access: map[string]bool{"delegate-policy-overrides": true}})
+			require.NoError(t, err)
+			require.NoError(t, who.AddTeamMembers(ctx, system, made.ID, accounts.TeamMembers{Usernames: []string{name}}))
+		}
 		token, _, err := who.CreateUserToken(ctx, system, u.ID, "", 0)
 		require.NoError(t, err)
 		a, err := who.Authenticate(ctx, token)
