@@ -26,6 +26,7 @@ const (
 	OrganizationActor ActorKind = "organization" // a program, by the token of an organization
 	AttemptActor      ActorKind = "attempt"      // a runner executing one attempt, by its attempt token
 	SystemActor       ActorKind = "system"       // the server itself: a sweep or the host's operator
+	PolicyActor       ActorKind = "policy"       // the server, by what a workspace's settings allow without a person
 )
 
 // Phase of the attempt an actor executes.
@@ -70,6 +71,10 @@ type Grants struct {
 
 // System is the server acting on its own behalf.
 func System() Actor { return Actor{Kind: SystemActor, Name: "holdfast"} }
+
+// Policy is the server carrying out what a workspace's settings allow without a person. It
+// may only recover.
+func Policy() Actor { return Actor{Kind: PolicyActor, Name: "policy"} }
 
 // ID gives the actor's identity as the audit log and the history write it.
 func (a Actor) ID() string {
@@ -120,6 +125,8 @@ func Can(actor Actor, action Action, object Object) bool {
 		return !personal[action] && granted(actor, action, object)
 	case OrganizationActor:
 		return granted(actor, action, object)
+	case PolicyActor:
+		return PolicyLevel.Gives(action)
 	case AttemptActor:
 		if actor.Organization != object.Organization || (object.Workspace != "" && actor.Workspace != object.Workspace) {
 			return false

@@ -47,6 +47,7 @@ func TestRolesSiteAdminsAndAttempts(t *testing.T) {
 		assert.Truef(t, authz.Can(admin, action, workspace), "site admin %s", action)
 		assert.Equalf(t, authz.AttemptPlanLevel.Gives(action), authz.Can(attempt(authz.Plan), action, workspace), "attempt plan %s", action)
 		assert.Equalf(t, authz.AttemptApplyLevel.Gives(action), authz.Can(attempt(authz.Apply), action, workspace), "attempt apply %s", action)
+		assert.Equalf(t, authz.PolicyLevel.Gives(action), authz.Can(authz.Policy(), action, workspace), "policy %s", action)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package authz is the one table of who may do what.
 //
-// Owns: actors, actions, levels and the table that joins them. Words: actor (who asks),
+// Owns: actors, actions, levels and the table that joins them. Words: actor (who asks; policy is the
+// server doing what settings allow without a person),
 // action (a name such as run:apply), level (a row of the table: what a role, a team's
 // access or a kind of token gives), grants (the levels an actor has in an organization, with
 // the project or workspace where each holds), object (the thing asked about, with the

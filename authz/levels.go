@@ -14,6 +14,7 @@ const (
 	AuditToken         Level = "token:audit-trails"
 	AttemptPlanLevel   Level = "attempt:plan"
 	AttemptApplyLevel  Level = "attempt:apply"
+	PolicyLevel        Level = "policy"
 )
 
 // The bricks of the table. Each contains the one before it where the levels of Terraform Cloud do.
@@ -111,6 +112,9 @@ var table = map[Level]actions{
 	// What the execution of a run may do in its own workspace.
 	AttemptPlanLevel:  set(OrganizationRead, ProjectRead, WorkspaceRead, StateRead, StateReadOutputs),
 	AttemptApplyLevel: set(OrganizationRead, ProjectRead, WorkspaceRead, WorkspaceLock, StateRead, StateReadOutputs, StateWrite),
+
+	// What the server does by a workspace's settings, without a person.
+	PolicyLevel: set(WorkspaceRead, RunRead, RunRecover, StateRecover),
 }
 
 // personal is what only a person may do, however much its team may.

@@ -74,6 +74,7 @@ type Attempt struct {
 	ExitCode            *int
 	Outcome             string
 	DoneDigest          string
+	ErroredState        *bool // tofu left state that it could not publish, as its runner reported; nil: nobody did
 	LogSize             int64 // of the human log
 	LogObjectID         ids.Object
 	JSONLog             bool       `db:"json_log"` // it has a log of events, too; fixed by accept
@@ -247,12 +248,14 @@ type End struct {
 	Outcome    string
 	ExitCode   *int
 	DoneDigest string
+	// ErroredState is what its runner reported of state left unpublished; nil without a report.
+	ErroredState *bool
 }
 
 // Finish ends an attempt from the status its caller saw under the row's lock.
 func Finish(ctx context.Context, tx postgres.Tx, a Attempt, end End) error {
 	n, err := postgres.Exec(ctx, tx, Queries.Get("Finish"), postgres.Args{
-		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest,
+		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest, "errored_state": end.ErroredState,
 	})
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", a.ID, err)

@@ -162,7 +162,8 @@ func (s Status) CheckRecovery() error {
 	}
 	return fault.New(fault.RecoveryHeld, "workspace_recovery_pending",
 		"Complete recovery of %s first: its apply ended without proof of what it wrote, so the workspace is held. "+
-			"On the server's host, an operator compares the current state with the real infrastructure and runs: holdfast admin recover %s --reason REASON --apply", s.Holder.ID, s.Holder.ID)
+			"An operator looks at what is known with `holdfast admin recover show %s` and frees the workspace with `holdfast admin recover %s --apply`.", s.Holder.ID, s.Holder.ID, s.Holder.ID).
+		With("run-id", s.Holder.ID)
 }
 
 // Guard answers nil only while tok is the current holder's: held, same epoch,

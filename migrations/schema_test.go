@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +61,16 @@ values ('es-a', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malfor
 insert into late_reports (attempt_id, digest, outcome, exit_code, tofu_started, errored_state, message) values ('att-a0', 'd', 'errored', 1, true, false, '');
 insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
 values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '');
-`
+` + lostRow
+
+const lostRow = `insert into lost_recoveries (id, organization_id, workspace_id, run_id, principal_id, request_digest, reason, held_because, from_epoch, reservation_epoch)
+values (gen_random_uuid(), 'org-a', 'ws-a', 'run-lost', 'user-1', 'd', 'r', 'b', 1, 2);`
+
+// recoveryRow is another one, of the run and by the principal.
+func recoveryRow(run, resolution, principal string) string {
+	return fmt.Sprintf(`insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
+values ('rcv-2', 'org-a', 'ws-a', '%s', '%s', '%s', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '')`, run, resolution, principal)
+}
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
 var refusals = []struct{ sqlstate, constraint, sql string }{
@@ -235,10 +245,17 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "evidence_is_append_only", "update late_reports set outcome = 'finished'"},
 	{"23514", "evidence_is_append_only", "truncate late_reports"},
 	{"23514", "recovery_operations_status", "update recovery_operations set status = 'lost'"},
-	{"23514", "recovery_operations_resolution", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\", \"run_id\": \"run-a2\", \"resolution\": \"merge\"}')).* from recovery_operations o"},
+	{"23514", "recovery_operations_resolution", recoveryRow("run-a2", "merge", "user-1")},
 	{"23514", "recovery_operations_committed_whole", "update recovery_operations set status = 'committed'"},
-	{"23514", "recovery_operations_import_has_emergency", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\", \"run_id\": \"run-a2\", \"resolution\": \"import_emergency_state\"}')).* from recovery_operations o"},
-	{"23505", "recovery_operations_one_open", "insert into recovery_operations select (jsonb_populate_record(o, '{\"id\": \"rcv-2\"}')).* from recovery_operations o"},
+	{"23514", "recovery_operations_import_has_emergency", recoveryRow("run-a2", "import_emergency_state", "user-1")},
+	{"23505", "recovery_operations_one_open", recoveryRow("run-a", "current_state_verified", "user-1")},
+	{"23503", "recovery_operations_principal", recoveryRow("run-a2", "current_state_verified", "user-9")},
+	{"23505", "lost_recoveries_once", lostRow},
+	{"23514", "evidence_is_append_only", "update lost_recoveries set reason = 'another'"},
+	{"23514", "evidence_is_append_only", "truncate lost_recoveries"},
+	{"23514", "workspaces_environment_class", "update workspaces set environment_class = 'test'"},
+	{"23514", "workspaces_failed_apply", "update workspaces set failed_apply = 'release'"},
+	{"23514", "workspaces_production_is_held", "update workspaces set environment_class = 'production', failed_apply = 'release-when-proven'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set target_sha256 = 'other'"},
 	{"23514", "recovery_keeps_its_target", "update recovery_operations set owner_epoch = 0"},
 	{"23514", "recovery_keeps_its_target", "delete from recovery_operations"},

@@ -29,9 +29,9 @@ func (s *Service) commit(ctx context.Context, actor authz.Actor, prepared Operat
 			return err
 		}
 		switch {
-		case op.Status == Committed && op.PrincipalID == actor.User && op.RequestDigest == prepared.RequestDigest:
+		case op.Status == Committed && op.PrincipalID == principal(actor) && op.RequestDigest == prepared.RequestDigest:
 			return nil // the same request, twice at once
-		case op.Status != Prepared || op.PrincipalID != actor.User || op.OwnerEpoch != prepared.OwnerEpoch:
+		case op.Status != Prepared || op.PrincipalID != principal(actor) || op.OwnerEpoch != prepared.OwnerEpoch:
 			return fenced(op)
 		}
 		if err := checkHeld(held.run, held.status); err != nil {

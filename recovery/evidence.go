@@ -25,10 +25,13 @@ const logTail = 8 << 10
 // Evidence is everything the server knows about a held run (RC-06, RC-07). Of a run that
 // was recovered Held is false, and the operation that did it is there.
 type Evidence struct {
-	Run     runs.Run
-	Held    bool
-	Epoch   int64             // of the workspace's fence
-	Attempt *dispatch.Attempt // that applied; nil when none was made
+	Run  runs.Run
+	Held bool
+	// AuthorityLost: the workspace is held because a session of the run was in use that the
+	// database did not know. There is nothing to prove then, and the run itself may be unknown.
+	AuthorityLost bool
+	Epoch         int64             // of the workspace's fence
+	Attempt       *dispatch.Attempt // that applied; nil when none was made
 
 	Before       *state.Version  // current when the run was admitted; nil: no state
 	Current      *state.Version  // current now; nil: no state
@@ -66,40 +69,45 @@ type Writer struct {
 // Errors: NotFound; Forbidden; Conflict "not_held" for a run that needs no recovery.
 func (s *Service) Evidence(ctx context.Context, actor authz.Actor, run ids.Run) (e Evidence, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "recovery.evidence", func(tx postgres.Tx) error {
-		held, err := runs.Load(ctx, tx, run)
-		if err != nil {
-			return err
-		}
-		for _, action := range []authz.Action{authz.RunRead, authz.RunRecover} {
-			if err := authz.Allow(actor, action, held.Object()); err != nil {
-				return err
-			}
-		}
-		status, err := fence.Read(ctx, tx, held.WorkspaceID)
-		if err != nil {
-			return err
-		}
-		op, found, err := operationOf(ctx, tx, run)
-		if err != nil {
-			return err
-		}
-		if !found || op.Status != Committed {
-			if err := checkHeld(held, status); err != nil {
-				return err
-			}
-		}
-		if e, err = s.gather(ctx, tx, held, status); err != nil {
-			return err
-		}
-		if found {
-			e.Operation = &op
-		}
-		return nil
+		e, err = s.evidence(ctx, tx, actor, run)
+		return err
 	})
 	if err != nil {
 		return e, err
 	}
 	e.LogTail, err = s.tail(ctx, e.Attempt)
+	return e, err
+}
+
+// evidence is Evidence in the caller's transaction, without the log.
+func (s *Service) evidence(ctx context.Context, tx postgres.Tx, actor authz.Actor, run ids.Run) (e Evidence, err error) {
+	if e, found, err := s.lostEvidence(ctx, tx, actor, run); err != nil || found {
+		return e, err
+	}
+	held, err := runs.Load(ctx, tx, run)
+	if err != nil {
+		return e, err
+	}
+	if err := mayLook(actor, held.Object()); err != nil {
+		return e, err
+	}
+	status, err := fence.Read(ctx, tx, held.WorkspaceID)
+	if err != nil {
+		return e, err
+	}
+	op, found, err := operationOf(ctx, tx, run)
+	if err != nil {
+		return e, err
+	}
+	if !found || op.Status != Committed {
+		if err := checkHeld(held, status); err != nil {
+			return e, err
+		}
+	}
+	e, err = s.gather(ctx, tx, held, status)
+	if found {
+		e.Operation = &op
+	}
 	return e, err
 }
 
@@ -110,7 +118,7 @@ func checkHeld(held runs.Run, status fence.Status) error {
 	}
 	if status.RecoveryHeld && status.HeldBy(fence.Recovery, string(held.ID)) {
 		return fault.New(fault.Conflict, "authority_lost", "The workspace is held because a session of %s is in use that the database does not know. What it published cannot be proved; "+
-			"the way out is on the server's host: holdfast admin recover %s", held.ID, held.ID)
+			"an operator vouches for the current state as it is, with confirm-authority-lost.", held.ID)
 	}
 	return fault.New(fault.Conflict, "not_held", "%s is %s and does not hold its workspace for recovery; there is nothing to release.", held.ID, held.DurableStatus)
 }

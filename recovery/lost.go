@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
@@ -76,15 +77,18 @@ func (s *Service) releaseLost(ctx context.Context, tx postgres.Tx, actor authz.A
 	if err != nil {
 		return r, false, err
 	}
-	err = audit.Append(ctx, tx, audit.Entry{
-		Organization: w.Organization, Actor: actor, Action: "state.recovered", ObjectKind: "run", ObjectID: string(run), Reason: reason,
-		Details: map[string]any{
-			"workspace": w.ID, "resolution": "current_state_verified", "host_local": true, "authority_lost": true, "from_status": r.Status,
-			"before": versionID(r.Before), "current": versionID(r.Now), "epoch": epoch,
-		},
-	})
-	if err != nil {
-		return r, false, err
+	slog.WarnContext(ctx, "a workspace held for a lost run is freed on the server's host, without proof of its state", "run", run, "workspace", w.ID, "reason", reason)
+	for _, action := range []string{"state.recovered", "recovery.break-glass"} {
+		err := audit.Append(ctx, tx, audit.Entry{
+			Organization: w.Organization, Actor: actor, Action: action, ObjectKind: "run", ObjectID: string(run), Reason: reason,
+			Details: map[string]any{
+				"workspace": w.ID, "resolution": "current_state_verified", "host_local": true, "authority_lost": true, "from_status": r.Status,
+				"before": versionID(r.Before), "current": versionID(r.Now), "epoch": epoch,
+			},
+		})
+		if err != nil {
+			return r, false, err
+		}
 	}
 	return r, true, runs.PromoteNext(ctx, tx, w.ID)
 }

@@ -33,7 +33,7 @@ type Operation struct {
 	RunID                 ids.Run
 	Status                Status
 	Resolution            Resolution
-	PrincipalID           ids.User
+	PrincipalID           ids.User // or PolicyPrincipal
 	OwnerEpoch            int
 	LeaseExpiresAt        time.Time
 	LeaseRemainingSeconds int // 0…900, by the database's clock (RC-52)
@@ -57,6 +57,7 @@ type Operation struct {
 	TargetSize            int64
 	TargetObjectID        ids.Object
 	PreparedAt            time.Time
+	AuthorityLost         bool `db:"-"` // of a run that the database had lost: it was never prepared
 	CommittedAt           *time.Time
 	ReservationEpoch      int64 // of the fence while it was committed
 }
@@ -89,7 +90,7 @@ func operationOf(ctx context.Context, tx postgres.Tx, run ids.Run) (op Operation
 // stopped, and after the end gives its result, without the object store (RC-38, RC-39).
 //
 // Errors: NotFound; Forbidden without both rights or a recent step-up; Conflict
-// "not_held", "authority_lost"; Invalid "invalid_resolution", "reason_required",
+// "not_held", "authority_lost"; Invalid "evidence_required", "invalid_resolution", "reason_required",
 // "confirmation_required", "emergency_state_missing", "emergency_state_ambiguous",
 // "emergency_state_not_successor"; Conflict "provenance_mismatch",
 // "publication_chain_invalid", "predecessor_moved", "authority_not_active",
@@ -98,8 +99,12 @@ func operationOf(ctx context.Context, tx postgres.Tx, run ids.Run) (op Operation
 // "takeover_confirmation_required", "recovery_fenced", "recovery_target_corrupt",
 // "recovery_source_corrupt"; Unavailable while the object store is down: the recovery
 // stays prepared.
-func (s *Service) Recover(ctx context.Context, actor authz.Actor, run ids.Run, in Request) (op Operation, err error) {
-	digest, found := in.digest(), false
+func (s *Service) Recover(ctx context.Context, actor authz.Actor, run ids.Run, in Request) (Operation, error) {
+	op, found, err := s.recoverLost(ctx, actor, run, in)
+	if err != nil || found {
+		return op, err
+	}
+	digest := in.digest()
 	err = postgres.InTx(ctx, s.db, "recovery.open", func(tx postgres.Tx) error {
 		held, err := s.allowed(ctx, tx, actor, run)
 		if err != nil {
@@ -148,25 +153,44 @@ func (s *Service) open(ctx context.Context, tx postgres.Tx, actor authz.Actor, h
 	if err != nil {
 		return op, false, err
 	}
-	if found && op.Status == Committed && op.PrincipalID == actor.User && op.RequestDigest == digest {
+	if found && op.Status == Committed && op.PrincipalID == principal(actor) && op.RequestDigest == digest {
 		return op, true, nil
 	}
-	if err := s.settings.StepUp(ctx, tx, actor); err != nil {
+	if err := s.steppedUp(ctx, tx, actor); err != nil {
 		return op, false, err
 	}
 	if err := in.check(); err != nil {
 		return op, false, err
 	}
 	switch {
-	case found && op.Status == Committed && op.heldBefore(actor.User):
+	case found && op.Status == Committed && op.heldBefore(principal(actor)):
 		return op, false, fenced(op)
 	case !found || op.Status == Committed:
 		return op, false, checkHeld(held.run, held.status)
-	case op.PrincipalID == actor.User:
+	case op.PrincipalID == principal(actor):
 		return s.resume(ctx, tx, actor, op, in, digest)
 	default:
 		return s.takeOver(ctx, tx, actor, op, in, digest)
 	}
+}
+
+// PolicyPrincipal is whose a recovery is that a workspace's settings allow without a person.
+const PolicyPrincipal ids.User = "policy"
+
+// principal is whose a recovery of the actor's is.
+func principal(actor authz.Actor) ids.User {
+	if actor.Kind == authz.PolicyActor {
+		return PolicyPrincipal
+	}
+	return actor.User
+}
+
+// steppedUp demands it of persons; the policy is none (RC-12).
+func (s *Service) steppedUp(ctx context.Context, tx postgres.Tx, actor authz.Actor) error {
+	if actor.Kind == authz.PolicyActor {
+		return nil
+	}
+	return s.settings.StepUp(ctx, tx, actor)
 }
 
 func (op Operation) heldBefore(user ids.User) bool {
@@ -201,10 +225,11 @@ func (s *Service) resume(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 // takeOver hands a prepared recovery to another operator, once its lease has run out
 // (RC-43…RC-50).
 func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, actor authz.Actor, op Operation, in Request, digest string) (Operation, bool, error) {
+	live := op.LeaseLive && op.PrincipalID != PolicyPrincipal // a person never waits for the policy
 	switch {
-	case op.LeaseLive && op.heldBefore(actor.User):
+	case live && op.heldBefore(actor.User):
 		return op, false, fenced(op)
-	case op.LeaseLive:
+	case live:
 		return op, false, fault.New(fault.Conflict, "recovery_lease_held", "%s has prepared the recovery %s. Its lease expires at %s, in %d seconds; then it can be taken over.",
 			op.PrincipalID, op.ID, op.LeaseExpiresAt.UTC().Format(time.RFC3339), op.LeaseRemainingSeconds).
 			With("lease-expires-at", op.LeaseExpiresAt.UTC().Format(time.RFC3339Nano)).With("lease-remaining-seconds", op.LeaseRemainingSeconds)
@@ -219,7 +244,7 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, actor authz.Acto
 		return op, false, err
 	}
 	taken, err := postgres.One[Operation](ctx, tx, Queries.Get("TakeOver"), postgres.Args{
-		"id": op.ID, "owner_epoch": op.OwnerEpoch, "principal_id": actor.User, "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "most": mostTakeOvers,
+		"id": op.ID, "owner_epoch": op.OwnerEpoch, "principal_id": principal(actor), "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "most": mostTakeOvers,
 	})
 	if err != nil {
 		return op, false, err

@@ -156,7 +156,7 @@ func (s *Service) record(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 	id := ids.New[ids.Recovery]()
 	args := postgres.Args{
 		"id": id, "organization_id": e.Run.OrganizationID, "workspace_id": e.Run.WorkspaceID, "run_id": e.Run.ID, "resolution": string(in.Resolution),
-		"principal_id": actor.User, "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "fence_epoch": e.Epoch,
+		"principal_id": principal(actor), "lease_seconds": s.settings.Lease.Seconds(), "request_digest": digest, "reason": in.Reason, "fence_epoch": e.Epoch,
 		"from_status": string(e.Run.DurableStatus), "current_version_id": versionID(e.Current), "current_sha256": "", "publications": len(e.Publications),
 		"emergency_id": ids.EmergencyState(""), "emergency_sha256": "", "emergency_size": 0, "emergency_count": len(e.Emergency), "writer_proven": e.Writer.Proven,
 		"target_version_id": versionID(e.Current), "target_sha256": "", "target_size": 0,
@@ -228,6 +228,9 @@ func (s *Service) target(ctx context.Context, op *Operation) (checked state.Chec
 }
 
 func corrupt(op Operation) *fault.Error {
+	if op.ID == "" { // nothing is recorded yet
+		return fault.New(fault.Conflict, "recovery_target_corrupt", "The stored bytes of %s, which is current, are not whole any more. Restore the object from a backup of the store and repeat the request.", op.TargetVersionID)
+	}
 	return fault.New(fault.Conflict, "recovery_target_corrupt", "The stored bytes of %s, which recovery %s would make current, are not whole any more, and they are not replaced. "+
 		"Restore the object from a backup of the store and repeat the request, or give the recovery up with abandon-operation.", op.TargetVersionID, op.ID)
 }

@@ -12,7 +12,7 @@ import (
 func checkAuthority(e Evidence, status fence.Status, active bool) *fault.Error {
 	gone := func(what string) *fault.Error {
 		return fault.New(fault.Conflict, "authority_not_active", "The %s of %s is not active any more, so what it published cannot be told from what others did. "+
-			"Compare the state with the real infrastructure and use the way out on the server's host: holdfast admin recover %s", what, e.Run.ID, e.Run.ID)
+			"Compare the state with the real infrastructure and use the way out on the server's host: holdfast admin break-glass %s", what, e.Run.ID, e.Run.ID)
 	}
 	switch r := e.Run; {
 	case !status.RecoveryHeld || !status.HeldBy(fence.Run, string(r.ID)):

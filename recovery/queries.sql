@@ -54,7 +54,7 @@ update recovery_operations o
        request_digest = @request_digest, reason = @reason,
        takeovers = case when jsonb_array_length(takeovers) >= @most::integer then takeovers - 0 else takeovers end
            || jsonb_build_object('from', principal_id, 'to', @principal_id::text, 'at', clock_timestamp())
- where id = @id and status = 'prepared' and owner_epoch = @owner_epoch and lease_expires_at <= clock_timestamp()
+ where id = @id and status = 'prepared' and owner_epoch = @owner_epoch and (lease_expires_at <= clock_timestamp() or principal_id = 'policy')
 returning {OperationColumns};
 
 -- name: Abandon
@@ -69,3 +69,53 @@ returning {OperationColumns};
 update recovery_operations o set status = 'committed', committed_at = clock_timestamp(), reservation_epoch = @reservation_epoch
  where id = @id and status = 'prepared' and owner_epoch = @owner_epoch
 returning {OperationColumns};
+
+
+-- fragment: LostColumns
+l.id, l.organization_id, l.workspace_id, l.run_id, l.principal_id, l.request_digest, l.reason, l.from_epoch, coalesce(l.current_version_id, '') as current_version_id,
+    l.current_sha256, l.current_size, l.reservation_epoch, l.committed_at
+
+-- name: LostInsert
+insert into lost_recoveries as l (id, organization_id, workspace_id, run_id, principal_id, request_digest, reason, held_because, from_epoch, current_version_id, current_sha256,
+    current_size, reservation_epoch)
+values (@id, @organization_id, @workspace_id, @run_id, @principal_id, @request_digest, @reason, @held_because, @from_epoch, nullif(@current_version_id::text, ''), @current_sha256,
+    @current_size, @reservation_epoch)
+returning {LostColumns};
+
+-- name: LostReplay
+-- What was lost once more since is another hold, and not this one's end.
+select {LostColumns} from lost_recoveries l join workspace_fences f on f.workspace_id = l.workspace_id
+ where l.run_id = @run_id and l.principal_id = @principal_id and l.request_digest = @request_digest
+   and not (f.recovery_held and f.holder_kind = 'recovery' and f.holder_id = l.run_id)
+ order by l.committed_at desc limit 1;
+
+-- name: LostOfRun
+select {LostColumns} from lost_recoveries l where l.run_id = @run_id order by l.committed_at desc limit 1;
+
+-- name: HeldOf
+-- Whoever holds a workspace for recovery is a run, or stands for one that was lost.
+select f.workspace_id, f.holder_id as run_id,
+       (select count(*) from runs r where r.workspace_id = f.workspace_id and r.durable_status = 'queued' and r.admitted_at is null and not r.plan_only) as waiting
+  from workspace_fences f
+  join workspaces w on w.id = f.workspace_id and w.deleted_at is null
+ where f.organization_id = @organization_id and f.recovery_held
+ order by w.name collate "C";
+
+-- name: PolicyAllows
+select exists (select from runs r join workspaces w on w.id = r.workspace_id
+                where r.id = @run_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and w.environment_class <> 'production');
+
+-- name: PolicyRuns
+-- Only a run that failed, and whose runner said that nothing was left, comes into question.
+select r.id
+  from workspace_fences f
+  join workspaces w on w.id = f.workspace_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and w.environment_class <> 'production'
+  join runs r on r.id = f.holder_id and r.durable_reason = 'apply_failed'
+ where f.recovery_held and f.holder_kind = 'run'
+   and exists (select from attempts a where a.run_id = r.id and a.phase = 'apply' and not a.errored_state)
+   and not exists (select from emergency_states e where e.run_id = r.id)
+ order by f.acquired_at;
+
+-- name: PolicyRunOf
+select a.run_id from attempts a join workspaces w on w.id = a.workspace_id
+ where a.id = @attempt_id and a.phase = 'apply' and w.failed_apply = 'release-when-proven';

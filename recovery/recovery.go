@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	_ "embed"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -127,7 +128,8 @@ func (s *Service) report(ctx context.Context, tx postgres.Tx, held runs.Run, sta
 	return r, err
 }
 
-// Release frees the workspace of a held run on the operator's word: the current
+// Release is the break-glass of the server's host. It frees the workspace of a held run on
+// the operator's word, which is audited as such: the current
 // state stays current, the run stays in history as needs_recovery, the epoch grows
 // and the next run is promoted (RC-54…RC-61).
 // Errors: Invalid "reason_required"; those of Inspect.
@@ -165,7 +167,8 @@ func (s *Service) Release(ctx context.Context, actor authz.Actor, run ids.Run, r
 		if err != nil {
 			return err
 		}
-		for _, action := range []string{"run.recovered", "state.recovered"} {
+		slog.WarnContext(ctx, "a held workspace is freed on the server's host, without proof of its state", "run", run, "workspace", held.WorkspaceID, "reason", reason)
+		for _, action := range []string{"run.recovered", "state.recovered", "recovery.break-glass"} {
 			err := audit.Append(ctx, tx, audit.Entry{
 				Organization: held.OrganizationID, Actor: actor, Action: action, ObjectKind: "run", ObjectID: string(run), Reason: reason,
 				Details: map[string]any{

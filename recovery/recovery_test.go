@@ -124,11 +124,11 @@ func TestRelease(t *testing.T) {
 	var entries []entry
 	require.NoError(t, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) (err error) {
 		entries, err = postgres.All[entry](ctx, tx, `select xmin::text, action, actor_kind as actor, reason, details::text as details from audit_entries
-			where object_id = @run and action in ('run.recovered', 'state.recovered') order by action`, postgres.Args{"run": run})
+			where object_id = @run and action in ('run.recovered', 'state.recovered', 'recovery.break-glass') order by action`, postgres.Args{"run": run})
 		return err
 	}))
-	require.Len(t, entries, 2)
-	for i, action := range []string{"run.recovered", "state.recovered"} {
+	require.Len(t, entries, 3)
+	for i, action := range []string{"recovery.break-glass", "run.recovered", "state.recovered"} {
 		assert.Equal(t, []string{action, "system", "the bucket is there; I looked"}, []string{entries[i].Action, entries[i].Actor, entries[i].Reason})
 		var details map[string]any
 		require.NoError(t, json.Unmarshal([]byte(entries[i].Details), &details))
@@ -138,7 +138,7 @@ func TestRelease(t *testing.T) {
 		}, details)
 	}
 	transactions := values[string](w, `
-		select xmin::text from audit_entries where object_id = @run and action in ('run.recovered', 'state.recovered', 'run.needs_recovery')
+		select xmin::text from audit_entries where object_id = @run and action in ('run.recovered', 'state.recovered', 'run.needs_recovery', 'recovery.break-glass')
 		union select xmin::text from runs where id in (@run, @waits)
 		union select xmin::text from workspace_fences where workspace_id = @ws
 		union select xmin::text from attempts where run_id = @waits`, postgres.Args{"run": run, "waits": waits, "ws": w.ws})
@@ -305,6 +305,7 @@ func TestAWorkspaceOfALostRunIsReleased(t *testing.T) {
 		_, err = w.Release(ctx, system, run, "looked at it")
 		require.NoError(t, err)
 		assert.False(t, w.fence().Held())
+		assert.Len(t, values[string](w, "select id from audit_entries where action = 'recovery.break-glass' and object_id = @run", postgres.Args{"run": run}), 1)
 		assert.Greater(t, w.fence().Epoch, held.Epoch)
 		_, err = w.Release(ctx, system, run, "again")
 		require.Error(t, err)

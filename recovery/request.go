@@ -28,9 +28,12 @@ type Request struct {
 	ConfirmRevokeAuthority bool // what the apply may still do ends (RC-14)
 	ConfirmAdvanceFence    bool
 	ConfirmWriterNotProven bool // asked for where nothing proves that the writer has stopped
-	AcknowledgeStateLoss   bool // asked for with Overrides (RC-34)
-	Overrides              []Override
-	Evidence               Cited
+	// ConfirmAuthorityLost is asked for where the database has lost the run: that the state is
+	// right is then only the operator's word.
+	ConfirmAuthorityLost bool `json:",omitempty"`
+	AcknowledgeStateLoss bool // asked for with Overrides (RC-34)
+	Overrides            []Override
+	Evidence             Cited
 	// TakeOver says that the lease of somebody else, which has run out, is to be taken over
 	// (RC-45); Evidence must be whole then.
 	TakeOver bool

@@ -325,5 +325,9 @@ func (s *server) done(c *call) (any, error) {
 	if err := checkNumbers(in); err != nil {
 		return nil, err
 	}
-	return nil, s.Runs.Done(c.ctx(), id, done(in))
+	if err := s.Runs.Done(c.ctx(), id, done(in)); err != nil {
+		return nil, err
+	}
+	s.Recovery.AfterReport(c.ctx(), id)
+	return nil, nil
 }

@@ -94,7 +94,7 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 			return fault.New(fault.Conflict, "log_incomplete", "The server has %d bytes of the human log and %d of the events, not %d and %d. Send the rest, then report again.",
 				a.LogSize, a.JSONLogSize, d.LogSize, d.JSONLogSize)
 		}
-		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest}
+		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest, ErroredState: &d.ErroredState}
 		if err := dispatch.Finish(ctx, tx, a, end); err != nil {
 			return err
 		}

@@ -152,7 +152,7 @@ func checkForceCancel(r Run) error {
 	case r.DurableStatus.Final():
 		return refuse("invalid_transition", "It has ended.")
 	case r.DurableStatus == Applying:
-		return refuse("invalid_transition", "What it has written must be looked at before the workspace is free. Cancel it; if its runner does not answer, the run is held, and an operator recovers it with: holdfast admin recover %s --reason REASON --apply", r.ID)
+		return refuse("invalid_transition", "What it has written must be looked at before the workspace is free. Cancel it; if its runner does not answer, the run is held, and an operator recovers it with: holdfast admin recover %s --apply", r.ID)
 	case r.DurableStatus != Planning:
 		return refuse("invalid_transition", "No runner plans it. Cancel it.")
 	case r.CancelRequestedAt == nil:

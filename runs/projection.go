@@ -88,6 +88,10 @@ func (r Run) Label() string {
 			return "Waiting to apply"
 		}
 		return "Needs a decision"
+	case NeedsRecovery:
+		if r.RecoveredAt != nil {
+			return "Recovered"
+		}
 	}
 	return labels[r.DurableStatus]
 }

@@ -42,6 +42,8 @@ type Settings struct {
 	LogLimit          int64         // bytes of one phase's log
 	LaunchLimit       int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
 	Build             string        // of this server's code, kept on every run it creates (RL-04)
+	// StepUp answers nil for an actor that proved lately who it is. Nil: nobody did.
+	StepUp func(ctx context.Context, tx postgres.Tx, actor authz.Actor) error
 }
 
 // Defaults gives the settings a server starts with.

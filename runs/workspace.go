@@ -132,7 +132,8 @@ func (s *Service) onFence(ctx context.Context, name string, actor authz.Actor, a
 // waiting runs are canceled, its epoch grows; state, evidence and audit stay (ST-23).
 // With safe, a workspace that is locked or manages resources is refused.
 // Errors: RecoveryHeld "workspace_applying" while a run applies and
-// "workspace_recovery_pending" while one is held; Conflict
+// "workspace_recovery_pending" while one is held, except without safe for a site admin with
+// a recent step-up; Conflict
 // "workspace_locked", "workspace_not_empty".
 func (s *Service) DeleteWorkspace(ctx context.Context, actor authz.Actor, workspace ids.Workspace, safe bool) error {
 	return postgres.InTx(ctx, s.db, "runs.delete-workspace", func(tx postgres.Tx) error {
@@ -149,15 +150,17 @@ func (s *Service) deleteWorkspace(ctx context.Context, tx postgres.Tx, actor aut
 	if err != nil {
 		return err
 	}
-	if err := status.CheckRecovery(); err != nil {
-		return err
-	}
-	applying, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("ApplyingRun"), postgres.Args{"workspace_id": workspace})
+	run, refused, err := obstacle(ctx, tx, status)
 	if err != nil {
 		return err
 	}
-	if applying != "" {
-		return fault.New(fault.RecoveryHeld, "workspace_applying", "%s is applying in this workspace. Cancel it or wait for its end, then delete the workspace.", applying)
+	if refused != nil {
+		if err := s.pastHold(ctx, tx, actor, safe, refused); err != nil {
+			return err
+		}
+		if err := endPastHold(ctx, tx, actor, w, run, refused.Code); err != nil {
+			return err
+		}
 	}
 	if safe {
 		if err := s.checkEmpty(ctx, tx, w, status); err != nil {

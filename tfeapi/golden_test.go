@@ -65,7 +65,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 	workspace := workspaces.Workspace{
 		CurrentRun: goldRun,
 		ID:         goldWS, Organization: goldOrg, OrganizationName: "acme", Project: "prj-1111111111111111", Name: "app", Description: "d",
-		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, CreatedAt: at, UpdatedAt: later,
+		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, EnvironmentClass: workspaces.Other, FailedApply: workspaces.Hold, CreatedAt: at, UpdatedAt: later,
 		Fence: fence.Status{Workspace: goldWS, Epoch: 7, Holder: fence.Holder{Kind: fence.Run, ID: string(goldRun)}, Reason: "the run", AcquiredAt: &at},
 	}
 	version := state.Version{

@@ -15,7 +15,12 @@ import (
 // holds its workspace. No member leads to bytes but by the addresses that ask for a right.
 type recoveryView struct {
 	ID                     string              `jsonapi:"primary,run-recoveries"`
+	OrganizationName       string              `jsonapi:"attr,organization-name"`
+	WorkspaceName          string              `jsonapi:"attr,workspace-name"`
 	Required               bool                `jsonapi:"attr,required"`
+	Proven                 bool                `jsonapi:"attr,proven"` // the ordinary failure: nothing is in doubt
+	Doubt                  *doubt              `jsonapi:"attr,doubt"`
+	AuthorityLost          bool                `jsonapi:"attr,authority-lost"`
 	DurableStatus          string              `jsonapi:"attr,durable-status"`
 	DurableReason          string              `jsonapi:"attr,durable-reason"`
 	StatusMessage          string              `jsonapi:"attr,status-message"`
@@ -43,6 +48,19 @@ type recoveryView struct {
 }
 
 func (v *recoveryView) relations() relations { return v.related }
+
+// doubt is the first thing that a person has to look at.
+type doubt struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+func newDoubt(refused *fault.Error) *doubt {
+	if refused == nil {
+		return nil
+	}
+	return &doubt{Code: refused.Code, Detail: refused.Message}
+}
 
 type stateEvidence struct {
 	ID            string  `json:"id"`
@@ -110,7 +128,14 @@ type operationEvidence struct {
 	ID                    string              `json:"id"`
 	Status                string              `json:"status"`
 	Resolution            string              `json:"resolution"`
+	Reason                string              `json:"reason"`
 	PrincipalID           string              `json:"principal-id"`
+	CurrentStateVersionID *string             `json:"current-state-version-id"` // this, and what follows, when it was prepared
+	CurrentStateChecksum  string              `json:"current-state-checksum"`
+	EmergencyStateDigest  *string             `json:"emergency-state-digest"`
+	EmergencyStateSize    int64               `json:"emergency-state-size"`
+	WriterProvenStopped   bool                `json:"writer-proven-stopped"`
+	SupersededUploads     []recovery.Override `json:"superseded-uploads"`
 	TargetStateVersionID  *string             `json:"target-state-version-id"`
 	TargetChecksum        string              `json:"target-checksum"`
 	Takeovers             []recovery.TakeOver `json:"takeovers"`
@@ -166,7 +191,9 @@ func newOperationEvidence(op *recovery.Operation) *operationEvidence {
 		takeovers = []recovery.TakeOver{}
 	}
 	return &operationEvidence{
-		ID: string(op.ID), Status: string(op.Status), Resolution: string(op.Resolution), PrincipalID: string(op.PrincipalID), TargetStateVersionID: orNull(string(op.TargetVersionID)),
+		ID: string(op.ID), Status: string(op.Status), Resolution: string(op.Resolution), Reason: op.Reason,
+		CurrentStateVersionID: orNull(string(op.CurrentVersionID)), CurrentStateChecksum: op.CurrentSHA256, EmergencyStateDigest: orNull(op.EmergencySHA256),
+		EmergencyStateSize: op.EmergencySize, WriterProvenStopped: op.WriterProven, SupersededUploads: op.Overrides, PrincipalID: string(op.PrincipalID), TargetStateVersionID: orNull(string(op.TargetVersionID)),
 		TargetChecksum: op.TargetSHA256, Takeovers: takeovers, LeaseExpiresAt: exact(op.LeaseExpiresAt), LeaseRemainingSeconds: op.LeaseRemainingSeconds,
 		PreparedAt: exact(op.PreparedAt), CommittedAt: exactOrNull(op.CommittedAt),
 	}
@@ -175,7 +202,7 @@ func newOperationEvidence(op *recovery.Operation) *operationEvidence {
 func newRecoveryView(e recovery.Evidence) *recoveryView {
 	r := e.Run
 	v := &recoveryView{
-		ID: string(r.ID), Required: e.Held, DurableStatus: string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage, HeldSince: stamp(r.FinishedAt),
+		ID: string(r.ID), OrganizationName: r.OrganizationName, WorkspaceName: r.WorkspaceName, Required: e.Held, AuthorityLost: e.AuthorityLost, DurableStatus: string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage, HeldSince: stamp(r.FinishedAt),
 		FenceEpoch: e.Epoch, PointerMoved: e.PointerMoved(), PreApplyState: newStateEvidence(e.Before), CurrentState: newStateEvidence(e.Current),
 		Publications: []stateEvidence{}, ClaimedUploads: []uploadEvidence{}, UnclaimedUploads: []uploadEvidence{}, EmergencyStates: []emergencyEvidence{},
 		Writer: writerEvidence{
@@ -184,6 +211,10 @@ func newRecoveryView(e recovery.Evidence) *recoveryView {
 		LogTail: e.LogTail, Operation: newOperationEvidence(e.Operation), RecoveredAt: stamp(r.RecoveredAt),
 		Resolutions: []resolutionAnswer{newResolution(recovery.CurrentStateVerified, e.Held, e.VerifyRefused), newResolution(recovery.ImportEmergencyState, e.Held, e.ImportRefused)},
 		related:     relations{"run": ref{"runs", string(r.ID)}, "workspace": ref{"workspaces", string(r.WorkspaceID)}},
+	}
+	if e.Held {
+		v.Doubt = newDoubt(e.Doubt())
+		v.Proven = v.Doubt == nil
 	}
 	if e.Before != nil {
 		v.PreApplyStateVersionID = orNull(string(e.Before.ID))
@@ -250,6 +281,7 @@ type recoverAttributes struct {
 	ConfirmRevokeAuthority Opt[bool]      `json:"confirm-revoke-authority"`
 	ConfirmAdvanceFence    Opt[bool]      `json:"confirm-advance-fence"`
 	ConfirmWriterNotProven Opt[bool]      `json:"confirm-writer-not-proven"`
+	ConfirmAuthorityLost   Opt[bool]      `json:"confirm-authority-lost"`
 	AcknowledgeStateLoss   Opt[bool]      `json:"acknowledge-state-loss"`
 	Override               Opt[overrides] `json:"claimed-upload-override"`
 	TakeOver               Opt[bool]      `json:"takeover"`
@@ -279,7 +311,7 @@ func (a recoverAttributes) request() recovery.Request {
 	in := recovery.Request{
 		Resolution: recovery.Resolution(a.Resolution.Or("")), Reason: a.Reason.Or(""), ConfirmRevokeAuthority: a.ConfirmRevokeAuthority.Or(false),
 		ConfirmAdvanceFence: a.ConfirmAdvanceFence.Or(false), ConfirmWriterNotProven: a.ConfirmWriterNotProven.Or(false), AcknowledgeStateLoss: a.AcknowledgeStateLoss.Or(false),
-		Overrides: a.Override.Value, TakeOver: a.TakeOver.Or(false), Abandon: ids.Recovery(a.Abandon.Or("")), PrepareOnly: a.PrepareOnly.Or(false),
+		ConfirmAuthorityLost: a.ConfirmAuthorityLost.Or(false), Overrides: a.Override.Value, TakeOver: a.TakeOver.Or(false), Abandon: ids.Recovery(a.Abandon.Or("")), PrepareOnly: a.PrepareOnly.Or(false),
 		Evidence: recovery.Cited{CurrentChecksum: a.CurrentChecksum.Pointer(), EmergencyDigest: a.EmergencyDigest.Pointer(), EmergencySize: a.EmergencySize.Pointer()},
 	}
 	if a.CurrentState.Present { // null says that there is no state
@@ -310,6 +342,8 @@ type recoveryOperationView struct {
 	Takeovers             []recovery.TakeOver `jsonapi:"attr,takeovers"`
 	FenceEpoch            *int64              `jsonapi:"attr,fence-epoch"` // of the reservation; null until it is committed
 	PreparedAt            string              `jsonapi:"attr,prepared-at"`
+	PrincipalID           string              `jsonapi:"attr,principal-id"` // a user's, or "policy"
+	AuthorityLost         bool                `jsonapi:"attr,authority-lost"`
 	CommittedAt           *string             `jsonapi:"attr,committed-at"`
 	related               relations
 }
@@ -323,12 +357,21 @@ func newRecoveryOperationView(op recovery.Operation) *recoveryOperationView {
 		CurrentStateChecksum: op.CurrentSHA256, Publications: op.Publications, EmergencyStateDigest: orNull(op.EmergencySHA256), EmergencyStateSize: op.EmergencySize,
 		WriterProvenStopped: op.WriterProven, SupersededUploads: op.Overrides, TargetStateVersionID: brief.TargetStateVersionID, TargetStateChecksum: op.TargetSHA256,
 		LeaseExpiresAt: brief.LeaseExpiresAt, LeaseRemainingSeconds: brief.LeaseRemainingSeconds, Takeovers: brief.Takeovers, PreparedAt: brief.PreparedAt, CommittedAt: brief.CommittedAt,
-		related: relations{"run": ref{"runs", string(op.RunID)}, "workspace": ref{"workspaces", string(op.WorkspaceID)}, "principal": ref{"users", string(op.PrincipalID)}},
+		PrincipalID: brief.PrincipalID, AuthorityLost: op.AuthorityLost,
+		related: relations{"run": ref{"runs", string(op.RunID)}, "workspace": ref{"workspaces", string(op.WorkspaceID)}, "principal": principalRef(op.PrincipalID)},
 	}
 	if op.Status == recovery.Committed {
 		v.FenceEpoch = &op.ReservationEpoch
 	}
 	return v
+}
+
+// principalRef is null for what a workspace's settings did.
+func principalRef(principal ids.User) any {
+	if principal == recovery.PolicyPrincipal {
+		return nil
+	}
+	return ref{"users", string(principal)}
 }
 
 // recoverRun ends the recovery of a run, or prepares it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/assert"
@@ -208,6 +209,8 @@ func TestTheLabelSaysWhetherAnythingWasApplied(t *testing.T) {
 	for _, status := range runs.Statuses {
 		assert.NotEmpty(t, runs.Run{DurableStatus: status}.Label(), status)
 	}
+	recovered := time.Now()
+	assert.Equal(t, "Recovered", runs.Run{DurableStatus: runs.NeedsRecovery, RecoveredAt: &recovered}.Label())
 }
 
 // TestOperations: what a run is for can be told from what it was asked for.

@@ -43,6 +43,7 @@ func (s *server) routes() []route {
 		{method: get, path: organization + "/entitlement-set", handle: s.entitlements},
 		{method: get, path: organization + "/capacity", handle: s.capacity},
 		{method: get, path: organization + "/runs/queue", handle: s.runQueue},
+		{method: get, path: organization + "/held-workspaces", handle: s.listHeld},
 
 		{method: get, path: organization + "/projects", handle: s.listProjects},
 		{method: post, path: organization + "/projects", handle: s.createProject},

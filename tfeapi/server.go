@@ -106,6 +106,7 @@ func (s *server) serve(rt route) http.Handler {
 			err = s.send(result, w, func() { s.logRequest(req, rt, requestID, statusBrokenOff, started, nil) })
 		}
 		if err != nil {
+			err = s.withPage(req, err)
 			status = writeError(w, r, err, requestID)
 		}
 		s.logRequest(req, rt, requestID, status, started, err)

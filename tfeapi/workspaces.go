@@ -150,6 +150,8 @@ type workspaceAttributes struct {
 	AllowDestroyPlan Opt[bool]     `json:"allow-destroy-plan"`
 	StructuredOutput Opt[bool]     `json:"structured-run-output-enabled"`
 	ClientEncrypted  Opt[bool]     `json:"client-encrypted"`
+	EnvironmentClass Opt[string]   `json:"environment-class"`
+	FailedApply      Opt[string]   `json:"failed-apply"`
 }
 
 // workspaceInput is what a request says about a workspace.
@@ -175,6 +177,7 @@ func readWorkspaceInput(r *request) (said workspaceInput, err error) {
 		Description: textOrEmpty(a.Description), WorkingDirectory: textOrEmpty(a.WorkingDirectory), ExecutionMode: executionMode(a),
 		TerraformVersion: a.TerraformVersion.Pointer(), AutoApply: a.AutoApply.Pointer(), AllowDestroyPlan: a.AllowDestroyPlan.Pointer(),
 		StructuredRunOutputEnabled: a.StructuredOutput.Pointer(), ClientEncrypted: a.ClientEncrypted.Pointer(),
+		EnvironmentClass: (*workspaces.EnvironmentClass)(a.EnvironmentClass.Pointer()), FailedApply: (*workspaces.FailedApply)(a.FailedApply.Pointer()),
 	}
 	if said.settings.AgentPool, err = agentPool(a.AgentPoolID); err != nil {
 		return said, err

@@ -29,6 +29,8 @@ type workspaceView struct {
 	AllowDestroyPlan           bool                 `jsonapi:"attr,allow-destroy-plan"`
 	StructuredRunOutputEnabled bool                 `jsonapi:"attr,structured-run-output-enabled"`
 	ClientEncrypted            bool                 `jsonapi:"attr,client-encrypted"`
+	EnvironmentClass           string               `jsonapi:"attr,environment-class"`
+	FailedApply                string               `jsonapi:"attr,failed-apply"`
 	GlobalRemoteState          bool                 `jsonapi:"attr,global-remote-state"`
 	SpeculativeEnabled         bool                 `jsonapi:"attr,speculative-enabled"`
 	QueueAllRuns               bool                 `jsonapi:"attr,queue-all-runs"`
@@ -125,7 +127,7 @@ func (s *server) newWorkspaceView(actor authz.Actor, w workspaces.Workspace) *wo
 		ID: string(w.ID), Name: w.Name, Description: w.Description, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
 		ExecutionMode: string(w.ExecutionMode), Operations: w.ExecutionMode != workspaces.Local, AgentPoolID: textOrNull(w.AgentPool), RunnerSelector: listOf(w.RunnerSelector), TerraformVersion: w.TerraformVersion,
 		WorkingDirectory: w.WorkingDirectory, AutoApply: w.AutoApply, AllowDestroyPlan: w.AllowDestroyPlan,
-		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted,
+		StructuredRunOutputEnabled: w.StructuredRunOutputEnabled, ClientEncrypted: w.ClientEncrypted, EnvironmentClass: string(w.EnvironmentClass), FailedApply: string(w.FailedApply),
 		SpeculativeEnabled: true, CanQueueDestroyPlan: w.AllowDestroyPlan && permissions.CanQueueDestroy, Source: "tfe-api", Environment: "default",
 		TagNames: listOf(w.TagNames), TriggerPrefixes: []string{}, TriggerPatterns: []string{},
 		Locked: w.Fence.Held(), LockedReason: w.Fence.Reason, RecoveryHeld: w.Fence.RecoveryHeld, LockEpoch: w.Fence.Epoch,

@@ -115,7 +115,7 @@ func TestAHeldWorkspaceIsExplained(t *testing.T) {
 	s.exec("set local session_replication_role = replica; update runs set durable_status = 'needs_recovery'") // the walk there is tested in package runs
 	shown := s.browser().do("GET", path, nil, s.token(s.ann.ID))
 	assert.Contains(t, shown.text, "The workspace is held")
-	assert.Contains(t, shown.text, "holdfast admin recover "+path[strings.LastIndex(path, "/")+1:]+" --reason REASON --apply")
+	assert.Contains(t, shown.text, "holdfast admin recover "+path[strings.LastIndex(path, "/")+1:]+" --apply")
 }
 
 func TestThereIsNoOtherPage(t *testing.T) {

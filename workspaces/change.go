@@ -25,6 +25,8 @@ type Settings struct {
 	AllowDestroyPlan           *bool
 	StructuredRunOutputEnabled *bool
 	ClientEncrypted            *bool
+	EnvironmentClass           *EnvironmentClass
+	FailedApply                *FailedApply
 }
 
 // NewWorkspace is what a workspace is made from.
@@ -63,6 +65,9 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 			return err
 		}
 		id := ids.New[ids.Workspace]()
+		if err := n.mayRelease(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project})); err != nil {
+			return err
+		}
 		args := n.args(id, org.ID)
 		pool, err := n.pool(Workspace{ExecutionMode: Remote})
 		if err != nil {
@@ -114,6 +119,9 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if err := c.check(); err != nil {
 			return err
 		}
+		if err := c.mayRelease(actor, Object(before)); err != nil {
+			return err
+		}
 		if c.Project != nil && *c.Project != before.Project {
 			if err := authz.Allow(actor, authz.WorkspaceMove, Object(before)); err != nil {
 				return err
@@ -148,7 +156,8 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if w, err = Load(ctx, tx, id); err != nil {
 			return err
 		}
-		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply, "client_encrypted": w.ClientEncrypted})
+		return record(ctx, tx, actor, w, "workspace.updated", map[string]any{"name_before": before.Name, "name": w.Name, "execution_mode": w.ExecutionMode, "auto_apply": w.AutoApply, "client_encrypted": w.ClientEncrypted,
+			"environment_class": w.EnvironmentClass, "failed_apply": w.FailedApply})
 	})
 	if err != nil {
 		return Workspace{}, err
@@ -213,7 +222,22 @@ func (s Settings) args(id ids.Workspace, org ids.Organization) postgres.Args {
 		"terraform_version": s.TerraformVersion, "working_directory": s.WorkingDirectory, "auto_apply": s.AutoApply,
 		"allow_destroy_plan": s.AllowDestroyPlan, "structured_run_output_enabled": s.StructuredRunOutputEnabled,
 		"client_encrypted": s.ClientEncrypted, "runner_selector": s.RunnerSelector,
+		"environment_class": (*string)(s.EnvironmentClass), "failed_apply": (*string)(s.FailedApply),
 	}
+}
+
+// mayRelease demands both rights of a recovery from who lets failed applies be released
+// without a person.
+func (s Settings) mayRelease(actor authz.Actor, object authz.Object) error {
+	if s.FailedApply == nil || *s.FailedApply != ReleaseWhenProven {
+		return nil
+	}
+	for _, action := range []authz.Action{authz.RunRecover, authz.StateRecover} {
+		if err := authz.Allow(actor, action, object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pool gives the pool that a workspace has after these settings, nil for none. The
@@ -253,6 +277,8 @@ func refusedRow(err error) error {
 		return accounts.Taken("name", "Name")
 	case violates(err, "workspaces_organization_id_agent_pool_id_fkey"):
 		return accounts.NoSuchPool()
+	case violates(err, "workspaces_production_is_held"):
+		return accounts.Invalid("failed-apply", "A failed apply of a %s workspace is always looked at by a person, so it cannot be %s", Production, ReleaseWhenProven)
 	}
 	return err
 }

@@ -5,7 +5,9 @@
 // team_workspaces, team_projects.
 // Words: workspace (one configuration with one state), project (a group of
 // workspaces; "Default Project" is there from the start), execution mode (remote:
-// runs happen here; local: only the state is kept), variable (category terraform or
+// runs happen here; local: only the state is kept), environment class (whether production
+// depends on it), failed apply (who looks at one after it published: a person, or nobody
+// where nothing is in doubt), variable (category terraform or
 // env; sensitive ones are never shown again), tombstone (a deleted workspace: its
 // row stays and its name is free, ST-23), tag (a word of the organization that
 // workspaces have), binding (a pair of key and value on one workspace), access (what a team may do in
@@ -15,7 +17,8 @@
 // exactly (index workspaces_name); a workspace has its fence from its first instant
 // (TestCreate…); the value of a variable is sealed in the database, bound to its
 // variable (TestVariableValuesAreSealed); nothing reserved can be set
-// (TestReserved…); a tag is written once per organization (constraint tags_name); what the API says of an access is
+// (TestReserved…); of production a person always looks (constraint
+// workspaces_production_is_held); a tag is written once per organization (constraint tags_name); what the API says of an access is
 // read from the table of authz (TestAnAccessIsReadBackFromItsLevels).
 // Refuses: locking, unlocking and deciding whether a workspace may be deleted now,
 // which are package runs; checking that a version of tofu exists, which happens

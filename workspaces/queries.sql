@@ -31,11 +31,12 @@ select count(*) from projects
 
 -- name: WorkspaceInsert
 insert into workspaces (id, organization_id, project_id, name, description, execution_mode, terraform_version, working_directory,
-                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, agent_pool_id, runner_selector)
+                        auto_apply, allow_destroy_plan, structured_run_output_enabled, client_encrypted, agent_pool_id, runner_selector, environment_class, failed_apply)
 values (@id, @organization_id, @project_id, @name, coalesce(@description::text, ''), coalesce(@execution_mode::text, 'remote'),
         coalesce(@terraform_version::text, 'latest'), coalesce(@working_directory::text, ''),
         coalesce(@auto_apply::boolean, false), coalesce(@allow_destroy_plan::boolean, true), coalesce(@structured_run_output_enabled::boolean, true),
-        coalesce(@client_encrypted::boolean, false), @agent_pool_id, coalesce(@runner_selector::text[], '{}'));
+        coalesce(@client_encrypted::boolean, false), @agent_pool_id, coalesce(@runner_selector::text[], '{}'),
+        coalesce(@environment_class::text, 'other'), coalesce(@failed_apply::text, 'hold'));
 
 -- name: WorkspaceUpdate
 -- Only what is given changes. The workspace must be alive.
@@ -52,6 +53,8 @@ update workspaces
        allow_destroy_plan = coalesce(@allow_destroy_plan::boolean, allow_destroy_plan),
        structured_run_output_enabled = coalesce(@structured_run_output_enabled::boolean, structured_run_output_enabled),
        client_encrypted = coalesce(@client_encrypted::boolean, client_encrypted),
+       environment_class = coalesce(@environment_class::text, environment_class),
+       failed_apply = coalesce(@failed_apply::text, failed_apply),
        updated_at = clock_timestamp()
  where id = @id and organization_id = @organization_id and deleted_at is null;
 
@@ -68,7 +71,7 @@ returning organization_id;
 -- read here, so that all of a workspace is of one instant.
 select w.id, w.organization_id, o.name as organization_name, w.project_id, p.name as project_name, w.name, w.description,
        w.execution_mode, coalesce(w.agent_pool_id, '') as agent_pool_id, w.runner_selector, w.terraform_version, w.working_directory, w.auto_apply, w.allow_destroy_plan, w.structured_run_output_enabled,
-       w.client_encrypted, w.created_at, w.updated_at,
+       w.client_encrypted, w.environment_class, w.failed_apply, w.created_at, w.updated_at,
        array(select t.name from workspace_tags wt join tags t on t.id = wt.tag_id where wt.workspace_id = w.id order by t.name collate "C") as tag_names,
        f.epoch, coalesce(f.holder_kind, '') as holder_kind, coalesce(f.holder_id, '') as holder_id, f.holder_name, f.reason, f.recovery_held, f.acquired_at,
        coalesce(

@@ -54,6 +54,12 @@ func (s Settings) check() error {
 	if s.TerraformVersion != nil && !terraformVersion.MatchString(*s.TerraformVersion) {
 		return accounts.Invalid("terraform-version", "Terraform version must be latest or one exact version such as 1.12.6")
 	}
+	if s.EnvironmentClass != nil && *s.EnvironmentClass != Production && *s.EnvironmentClass != Other {
+		return accounts.Invalid("environment-class", "Environment class must be %s or %s", Production, Other)
+	}
+	if s.FailedApply != nil && *s.FailedApply != Hold && *s.FailedApply != ReleaseWhenProven {
+		return accounts.Invalid("failed-apply", "Failed apply must be %s or %s", Hold, ReleaseWhenProven)
+	}
 	if s.WorkingDirectory != nil {
 		return checkWorkingDirectory(*s.WorkingDirectory)
 	}

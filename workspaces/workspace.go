@@ -24,6 +24,25 @@ const (
 	Agent  ExecutionMode = "agent"  // as Remote, on the runners of one pool only
 )
 
+// EnvironmentClass says what depends on what a workspace makes.
+type EnvironmentClass string
+
+// The classes.
+const (
+	Production EnvironmentClass = "production" // nothing is released there without a person
+	Other      EnvironmentClass = "other"
+)
+
+// FailedApply says what becomes of a workspace whose apply failed after it had published.
+type FailedApply string
+
+// What there is to choose.
+const (
+	Hold FailedApply = "hold" // a person recovers it
+	// ReleaseWhenProven has the server recover it by itself, where nothing is in doubt.
+	ReleaseWhenProven FailedApply = "release-when-proven"
+)
+
 // Workspace is one configuration with one state, and its fence as it stood when
 // this was read.
 type Workspace struct {
@@ -42,7 +61,9 @@ type Workspace struct {
 	AutoApply                  bool
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
-	ClientEncrypted            bool     // only a state that OpenTofu encrypted is taken
+	ClientEncrypted            bool // only a state that OpenTofu encrypted is taken
+	EnvironmentClass           EnvironmentClass
+	FailedApply                FailedApply
 	TagNames                   []string // in order
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
@@ -74,6 +95,8 @@ type row struct {
 	AllowDestroyPlan           bool
 	StructuredRunOutputEnabled bool
 	ClientEncrypted            bool
+	EnvironmentClass           EnvironmentClass
+	FailedApply                FailedApply
 	TagNames                   []string
 	CreatedAt                  time.Time
 	UpdatedAt                  time.Time
@@ -92,7 +115,7 @@ func (r row) workspace() Workspace {
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Project: r.ProjectID, ProjectName: r.ProjectName,
 		Name: r.Name, Description: r.Description, ExecutionMode: r.ExecutionMode, AgentPool: r.AgentPoolID, RunnerSelector: r.RunnerSelector, TerraformVersion: r.TerraformVersion,
 		WorkingDirectory: r.WorkingDirectory, AutoApply: r.AutoApply, AllowDestroyPlan: r.AllowDestroyPlan,
-		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		StructuredRunOutputEnabled: r.StructuredRunOutputEnabled, ClientEncrypted: r.ClientEncrypted, EnvironmentClass: r.EnvironmentClass, FailedApply: r.FailedApply, TagNames: r.TagNames, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		CurrentRun: r.CurrentRun,
 		Fence: fence.Status{
 			Workspace: r.ID, Epoch: r.Epoch, Holder: fence.Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},

@@ -27,6 +27,7 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: def.ID, ProjectName: "Default Project", Name: "Prod-1_a",
 		ExecutionMode: workspaces.Remote, TerraformVersion: "latest", AllowDestroyPlan: true, StructuredRunOutputEnabled: true, TagNames: []string{}, RunnerSelector: []string{},
+		EnvironmentClass: workspaces.Other, FailedApply: workspaces.Hold,
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 	assert.False(t, ws.CreatedAt.IsZero())
@@ -48,13 +49,14 @@ func TestCreateTakesEverySetting(t *testing.T) {
 	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "w", Settings: workspaces.Settings{
 		Project: &project.ID, Description: ptr("about"), ExecutionMode: ptr(workspaces.Local), TerraformVersion: ptr("1.12.6-dev"),
 		WorkingDirectory: ptr("live/eu"), AutoApply: ptr(true), AllowDestroyPlan: ptr(false), StructuredRunOutputEnabled: ptr(true), ClientEncrypted: ptr(true),
+		EnvironmentClass: ptr(workspaces.Production), FailedApply: ptr(workspaces.Hold),
 		RunnerSelector: ptr([]string{"gpu"}),
 	}})
 	require.NoError(t, err)
 	assert.Equal(t, workspaces.Workspace{
 		ID: ws.ID, Organization: w.acme.ID, OrganizationName: "acme", Project: project.ID, ProjectName: "net", Name: "w", Description: "about",
 		ExecutionMode: workspaces.Local, TerraformVersion: "1.12.6-dev", WorkingDirectory: "live/eu", AutoApply: true, StructuredRunOutputEnabled: true,
-		ClientEncrypted: true, TagNames: []string{}, RunnerSelector: []string{"gpu"},
+		ClientEncrypted: true, EnvironmentClass: workspaces.Production, FailedApply: workspaces.Hold, TagNames: []string{}, RunnerSelector: []string{"gpu"},
 		CreatedAt: ws.CreatedAt, UpdatedAt: ws.UpdatedAt, Fence: fence.Status{Workspace: ws.ID},
 	}, ws)
 }

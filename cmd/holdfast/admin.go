@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/cmd/holdfast/operator"
+	"github.com/holdfast-run/holdfast/cmd/holdfast/terminal"
 	"github.com/holdfast-run/holdfast/config"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/migrations"
@@ -12,12 +14,14 @@ import (
 	"github.com/holdfast-run/holdfast/state"
 )
 
-// adminCmd works on the server's host, with the server's environment.
+// adminCmd works on the server's host, with the server's environment; recover speaks to the
+// API from anywhere.
 type adminCmd struct {
-	Users   adminUsersCmd `cmd:"" help:"Keep users."`
-	Migrate migrateCmd    `cmd:"" help:"Bring the database's schema up to date."`
-	TOTP    totpCmd       `cmd:"" name:"totp" help:"Print the code that a second factor shows now. Its secret is in a file."`
-	Recover recoverCmd    `cmd:"" help:"Free a workspace that a run left held. Without --apply it only shows what is known and what would change."`
+	Recover    operator.Commands `cmd:"" help:"Recover interrupted applies, over the API. The one command for the ordinary failure: recover RUN --apply."`
+	BreakGlass breakGlassCmd     `cmd:"" name:"break-glass" help:"On the server's host, when the API cannot help: free a workspace that a run left held, as its state is, without any proof. Without --apply it only shows what is known."`
+	Users      adminUsersCmd     `cmd:"" help:"Keep users, on the server's host."`
+	Migrate    migrateCmd        `cmd:"" help:"Bring the database's schema up to date, on the server's host."`
+	TOTP       totpCmd           `cmd:"" name:"totp" help:"Print the code that a second factor shows now. Its secret is in a file."`
 }
 
 type migrateCmd struct{ databaseFlag }
@@ -25,14 +29,14 @@ type migrateCmd struct{ databaseFlag }
 // Run applies the migrations.
 func (c migrateCmd) Run(ctx context.Context) error { return migrations.Up(ctx, c.DatabaseURL) }
 
-type recoverCmd struct {
+type breakGlassCmd struct {
 	ID     string `arg:"" name:"run" help:"The run that holds the workspace, such as run-…"`
 	Reason string `required:"" help:"Why the current state can be trusted. It is kept in the audit log."`
 	Apply  bool   `help:"Do it. Without this nothing is changed."`
 }
 
 // Run rehearses, and with --apply releases the workspace.
-func (c recoverCmd) Run(ctx context.Context) error {
+func (c breakGlassCmd) Run(ctx context.Context) error {
 	id, err := ids.Parse[ids.Run](c.ID)
 	if err != nil {
 		return err
@@ -65,12 +69,11 @@ func (c recoverCmd) Run(ctx context.Context) error {
 	return nil
 }
 
-// show prints a report. Text that users or runners wrote is quoted: it may hold
-// control characters.
+// show prints a report.
 func show(r recovery.Report, verb string) {
-	fmt.Printf("run          %s, %s (%s)\n", r.Run, r.Status, r.Reason)
+	fmt.Printf("run          %s, %s (%s)\n", r.Run, r.Status, terminal.Line(r.Reason))
 	if r.Message != "" {
-		fmt.Printf("because      %q\n", r.Message)
+		fmt.Printf("because      %s\n", terminal.Line(r.Message))
 	}
 	fmt.Printf("workspace    %s, held since %s under epoch %d\n", r.Workspace, r.HeldSince.UTC().Format("2006-01-02 15:04:05 UTC"), r.Epoch)
 	fmt.Printf("state before %s\nstate now    %s\n", describe(r.Before), describe(r.Now))

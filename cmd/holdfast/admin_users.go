@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"strings"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/cmd/holdfast/terminal"
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
@@ -91,67 +86,11 @@ type setPasswordCmd struct {
 
 // Run reads one line from standard input; on a terminal it is not shown.
 func (c setPasswordCmd) Run(ctx context.Context) error {
-	password, err := readSecret(os.Stdin, os.Stderr, fmt.Sprintf("New password for %s: ", c.Name))
+	password, err := terminal.NewSecrets(os.Stdin, os.Stderr).Read(fmt.Sprintf("New password for %s: ", c.Name))
 	if err != nil {
 		return err
 	}
 	return c.withAccounts(ctx, func(who *accounts.Service) error {
 		return who.SetPassword(ctx, authz.System(), c.Name, password)
 	})
-}
-
-// readSecret reads one line. When in is a terminal it asks on out and keeps the
-// terminal from showing what is typed.
-func readSecret(in *os.File, out io.Writer, question string) (string, error) {
-	if isTerminal(in) {
-		if err := echo(in, false); err != nil {
-			return "", fmt.Errorf("the terminal cannot be kept from showing the password; give it by a pipe: %w", err)
-		}
-		defer restoreEcho(in, out)()
-		_, _ = fmt.Fprint(out, question)
-	}
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the password: %w", err)
-	}
-	return strings.TrimRight(line, "\r\n"), nil
-}
-
-// restoreEcho gives the function that lets the terminal show again what is typed. An
-// interrupt in between does the same, and ends the program.
-func restoreEcho(terminal *os.File, out io.Writer) func() {
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
-	show := func() {
-		_ = echo(terminal, true)
-		_, _ = fmt.Fprintln(out)
-	}
-	go func() {
-		if _, ok := <-interrupted; ok {
-			show()
-			os.Exit(130)
-		}
-	}()
-	return func() {
-		signal.Stop(interrupted)
-		close(interrupted)
-		show()
-	}
-}
-
-func isTerminal(f *os.File) bool {
-	test := exec.Command("test", "-t", "0")
-	test.Stdin = f
-	return test.Run() == nil
-}
-
-// echo has stty do it, which knows every system's terminals.
-func echo(terminal *os.File, on bool) error {
-	mode := "-echo"
-	if on {
-		mode = "echo"
-	}
-	stty := exec.Command("stty", mode)
-	stty.Stdin = terminal
-	return stty.Run()
 }

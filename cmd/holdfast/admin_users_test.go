@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -101,20 +100,6 @@ func TestAdminUsersSetPasswordReadsStandardInput(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.Invalid))
 	_, err = adminUsers(t, "correct horse battery\n", "set-password", "eve")
 	assert.True(t, fault.Is(err, fault.NotFound))
-}
-
-func TestReadSecretAsksNothingOfAPipe(t *testing.T) {
-	in, feed, err := os.Pipe()
-	require.NoError(t, err)
-	defer in.Close()
-	_, err = feed.WriteString("s3cret words \r\nanother line\n")
-	require.NoError(t, err)
-	require.NoError(t, feed.Close())
-	var asked bytes.Buffer
-	secret, err := readSecret(in, &asked, "Password: ")
-	require.NoError(t, err)
-	assert.Equal(t, "s3cret words ", secret)
-	assert.Empty(t, asked.String())
 }
 
 // keyless is a sealer that makes no keys.

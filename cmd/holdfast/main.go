@@ -25,7 +25,7 @@ func build() string {
 type cli struct {
 	Dev     devCommands `embed:""`
 	Server  serverCmd   `cmd:"" help:"Serve clients and runners. Its environment is described in docs/configuration.md."`
-	Admin   adminCmd    `cmd:"" help:"Administration on the server's host."`
+	Admin   adminCmd    `cmd:"" help:"Administration."`
 	Version versionCmd  `cmd:"" help:"Print the version."`
 }
 

@@ -73,7 +73,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.gates = gates.New(db)
 	s.dispatch = dispatch.New(db, s.objects, links)
-	limits.Runs.Build = build()
+	limits.Runs.Build, limits.Runs.StepUp = build(), s.accounts.RequireStepUp
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
 	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, limits.Recovery)
@@ -127,6 +127,7 @@ func (serverCmd) Run(ctx context.Context) error {
 		return err
 	}
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
+	go s.recovery.RunPolicy(ctx, 30*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
 	shown := metrics.New(version, s.runs.Figures)
 	if cfg.MetricsListen != "" {

@@ -86,6 +86,7 @@ func (f facts) command() map[string]string {
 	env := f.storage()
 	env["HOLDFAST_DATA"] = f.layout.dir
 	env["HOLDFAST_ADMIN_TOTP_FILE"] = f.layout.adminTOTP()
+	env["HOLDFAST_PASSWORD_FILE"] = f.layout.adminPassword()
 	env["HOLDFAST_METRICS_ADDRESS"] = "http://" + f.metricsListen + "/metrics"
 	env["TFE_ADDRESS"] = f.address.url()
 	env["TFE_HOSTNAME"] = f.address.hostPort()

@@ -264,7 +264,7 @@ func TestRunnersAreKilledInPlanAndInApply(t *testing.T) {
 // recover vouches for the state of a held workspace, as an operator on the server's host does.
 func (s *stack) recover(run string) error {
 	cmd := s.servers[0].command()
-	cmd.Args = []string{"holdfast", "admin", "recover", run, "--reason", "checked by the test", "--apply"}
+	cmd.Args = []string{"holdfast", "admin", "break-glass", run, "--reason", "checked by the test", "--apply"}
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, said)

@@ -198,7 +198,7 @@ func (d *desk) newWorkspace(name string, o tfe.WorkspaceCreateOptions) *tfe.Work
 // what the run left.
 func release(t *testing.T, run *tfe.Run) {
 	t.Helper()
-	cmd := exec.Command(program("holdfast"), "admin", "recover", run.ID, "--reason", "a test has looked", "--apply")
+	cmd := exec.Command(program("holdfast"), "admin", "break-glass", run.ID, "--reason", "a test has looked", "--apply")
 	cmd.Env = plainEnviron()
 	for name, value := range shared.environ {
 		cmd.Env = append(cmd.Env, name+"="+value)

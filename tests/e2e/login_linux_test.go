@@ -27,9 +27,15 @@ type terminal struct {
 	keys *os.File
 }
 
-// startAtTerminal runs tofu on a pseudo-terminal. The screen is so wide that no line of
-// its output is folded.
+// startAtTerminal runs tofu on a pseudo-terminal.
 func startAtTerminal(t *testing.T, environ []string, args ...string) terminal {
+	t.Helper()
+	return atTerminal(t, "tofu", environ, args...)
+}
+
+// atTerminal runs a program under test on a pseudo-terminal. The screen is so wide that no
+// line of its output is folded.
+func atTerminal(t *testing.T, program string, environ []string, args ...string) terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -41,7 +47,7 @@ func startAtTerminal(t *testing.T, environ []string, args ...string) terminal {
 	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 
-	b := &background{cmd: exec.CommandContext(t.Context(), filepath.Join(binDir, "tofu"), args...), said: &lockedBuffer{}, done: make(chan int, 1)}
+	b := &background{cmd: exec.CommandContext(t.Context(), filepath.Join(binDir, program), args...), said: &lockedBuffer{}, done: make(chan int, 1)}
 	b.cmd.Env = environ
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = screen, screen, screen
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
