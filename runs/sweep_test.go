@@ -40,7 +40,7 @@ func TestAnOfferThatNobodyTakesUpFailsItsRun(t *testing.T) {
 func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	e, found := w.poll()
 	require.True(t, found)
 	w.exec("update attempts set assignment_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})

@@ -22,7 +22,7 @@ func (s *server) routes() []route {
 		version      = api + "state-versions"
 		pool         = api + "agent-pools/{id}"
 	)
-	return append(s.teamRoutes(), []route{
+	return append(append(s.teamRoutes(), s.approvalRoutes()...), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},

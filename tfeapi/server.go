@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/dispatch"
@@ -39,6 +40,7 @@ type Deps struct {
 	Recovery     *recovery.Service
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
+	Approvals    *approvals.Service
 	Links        *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.

@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"slices"
+
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/runs"
 )
@@ -22,6 +24,8 @@ type runFacts struct {
 	cancelRequested bool
 	forceCancelDue  bool // a canceled plan has not stopped in the time it was given
 	callerMayDecide bool // the caller has the right to apply
+	callerApproved  bool // and has used it
+	approved        bool // somebody has approved, perhaps not the last one that is needed
 }
 
 // factsOf gathers them.
@@ -32,6 +36,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
 		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()),
+		callerApproved:  actor.User != "" && slices.Contains(r.Approvers, actor.User), approved: len(r.Approvers) > 0,
 	}
 }
 
@@ -75,6 +80,8 @@ func awaitingApproval(f runFacts) projection {
 		p.run, p.apply = "apply_queued", "queued"
 	case f.confirmed:
 		p.run, p.apply = "confirmed", "queued"
+	case f.callerApproved: // and waits for the others: its client has said yes and must not end (§3.1 row 9)
+		p.run, p.apply = "confirmed", "pending"
 	default:
 		p.run, p.apply = "planned", "pending"
 		if f.savePlan {
@@ -100,7 +107,7 @@ func ended(f runFacts) projection {
 	case runs.PolicyFailed:
 		return projection{run: "errored", plan: "finished", apply: "unreachable"}
 	case runs.Rejected, runs.Expired:
-		if f.autoApply || f.confirmed {
+		if f.autoApply || f.confirmed || f.approved {
 			return projection{run: "errored", plan: "finished", apply: "unreachable"}
 		}
 		return projection{run: "discarded", plan: "finished", apply: "unreachable"}

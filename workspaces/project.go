@@ -57,15 +57,29 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 	return projects, total, err
 }
 
+// AllowedProject loads a project for an actor who wants to do action: NotFound also when the
+// actor does not see the project, Forbidden when it sees it but may not.
+func AllowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
+	project, err := projectByID(ctx, tx, id)
+	if err != nil {
+		return Project{}, err
+	}
+	return project, authz.Allow(actor, action, project.object())
+}
+
+func projectByID(ctx context.Context, tx postgres.Tx, id ids.Project) (Project, error) {
+	project, err := postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
+	if postgres.NoRow(err) {
+		err = fault.Missing("project", string(id))
+	}
+	return project, err
+}
+
 // Project gives a project by id.
 func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project) (Project, error) {
 	var project Project
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.project", func(tx postgres.Tx) (err error) {
-		project, err = postgres.One[Project](ctx, tx, queries.Get("ProjectByID"), postgres.Args{"id": id})
-		if postgres.NoRow(err) {
-			return fault.Missing("project", string(id))
-		}
-		if err != nil {
+		if project, err = projectByID(ctx, tx, id); err != nil {
 			return err
 		}
 		return seesProject(ctx, tx, actor, project)
