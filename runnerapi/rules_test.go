@@ -95,7 +95,7 @@ func TestAcceptBeginsThePlanAndOnlyApplyStartTheApply(t *testing.T) {
 	assert.Equal(t, "running", w.attemptIs(run))
 	w.wantStatus(run, runs.Planning)
 	plan.plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	apply := w.assigned(run).accept()
 	assert.Equal(t, "running", w.attemptIs(run))
 	w.wantStatus(run, runs.AwaitingApproval)
