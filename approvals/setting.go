@@ -105,16 +105,13 @@ func (s *Service) Rule(ctx context.Context, actor authz.Actor, t Target) (said S
 	return said, err
 }
 
-// Change has what is said at a place changed by fn. It takes the right to update the thing, and a
-// step-up of whoever has a second factor, for a rule governs others. Values against their rules are
+// Change has what is said at a place changed by fn. It takes the right to update the thing and, where
+// less is asked for afterwards, a step-up of whoever has a second factor. Values against their rules are
 // Invalid.
 func (s *Service) Change(ctx context.Context, actor authz.Actor, t Target, fn func(*Setting)) (said Said, err error) {
 	err = postgres.InTx(ctx, s.db, "approvals.change-rule", func(tx postgres.Tx) error {
 		p, err := find(ctx, tx, actor, t, change)
 		if err != nil {
-			return err
-		}
-		if err := s.accounts.StepUpIfEnrolled(ctx, tx, actor); err != nil {
 			return err
 		}
 		if _, err := postgres.Exec(ctx, tx, Queries.Get("RuleAt"), p.args()); err != nil { // one after the other
@@ -137,6 +134,11 @@ func (s *Service) Change(ctx context.Context, actor authz.Actor, t Target, fn fu
 		}
 		if said, err = saidAt(ctx, tx, p); err != nil {
 			return err
+		}
+		if said.Effective.laxerThan(before.Effective) {
+			if err := s.accounts.StepUpIfEnrolled(ctx, tx, actor); err != nil {
+				return err
+			}
 		}
 		return audit.Append(ctx, tx, audit.Entry{
 			Organization: p.Organization, Actor: actor, Action: "approval-rule.changed", ObjectKind: p.object.Noun, ObjectID: p.ID(),
