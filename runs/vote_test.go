@@ -393,19 +393,21 @@ func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
 			w.exec("insert into current_states (organization_id, workspace_id, state_version_id) select organization_id, workspace_id, 'sv-' || substr(id, 5) from runs where id = @r", postgres.Args{"r": run})
 		}, "the current state has changed"},
 	} {
-		t.Run(name+", between two approvals", func(t *testing.T) {
-			ws := w.workspace()
-			w.rule(ws, func(s *approvals.Setting) { s.Required = ptr(2) })
-			run := w.waiting(ws)
-			w.approves(w.owner, run)
-			c.move(run)
-			w.approves(eve, run)
-			d := w.wantStatus(run, Canceled)
-			assert.Equal(t, "APPROVAL_BINDING_STALE", d.DurableReason)
-			assert.Contains(t, d.StatusMessage, c.says)
-			assert.Empty(t, d.ApplyAttempt)
-			w.wantReleased(run)
-		})
+		for _, needed := range []int{2, 3} {
+			t.Run(fmt.Sprintf("%s, before the second of %d approvals", name, needed), func(t *testing.T) {
+				ws := w.workspace()
+				w.rule(ws, func(s *approvals.Setting) { s.Required = ptr(needed) })
+				run := w.waiting(ws)
+				w.approves(w.owner, run)
+				c.move(run)
+				w.approves(eve, run)
+				d := w.wantStatus(run, Canceled)
+				assert.Equal(t, "APPROVAL_BINDING_STALE", d.DurableReason)
+				assert.Contains(t, d.StatusMessage, c.says)
+				assert.Empty(t, d.ApplyAttempt)
+				w.wantReleased(run)
+			})
+		}
 		t.Run(name+", after the last approval", func(t *testing.T) {
 			run := w.waiting(w.workspace())
 			w.approves(w.owner, run)
