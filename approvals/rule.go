@@ -50,12 +50,6 @@ func (r Rule) And(other Rule) Rule {
 	return both
 }
 
-// laxerThan tells whether some part of the rule asks for less than before.
-func (r Rule) laxerThan(before Rule) bool {
-	both := r.And(before)
-	return both.Mode != r.Mode || both.Required != r.Required || both.ExcludeRequester != r.ExcludeRequester || both.Production != r.Production || len(both.Reviewers) != len(r.Reviewers)
-}
-
 // Settled fills in what nobody said: one approval, given by hand in production and by the
 // requester elsewhere.
 func (r Rule) Settled() Rule {

@@ -84,13 +84,10 @@ type Said struct {
 }
 
 // Service reads and writes rules.
-type Service struct {
-	db       *postgres.DB
-	accounts *accounts.Service
-}
+type Service struct{ db *postgres.DB }
 
 // New makes the service.
-func New(db *postgres.DB, who *accounts.Service) *Service { return &Service{db: db, accounts: who} }
+func New(db *postgres.DB) *Service { return &Service{db: db} }
 
 // Rule gives what is said at a place, to whoever sees it.
 func (s *Service) Rule(ctx context.Context, actor authz.Actor, t Target) (said Said, err error) {
@@ -105,9 +102,8 @@ func (s *Service) Rule(ctx context.Context, actor authz.Actor, t Target) (said S
 	return said, err
 }
 
-// Change has what is said at a place changed by fn. It takes the right to update the thing and, where
-// less is asked for afterwards, a step-up of whoever has a second factor. Values against their rules are
-// Invalid.
+// Change has what is said at a place changed by fn. It takes the right to update the thing. Values
+// against their rules are Invalid.
 func (s *Service) Change(ctx context.Context, actor authz.Actor, t Target, fn func(*Setting)) (said Said, err error) {
 	err = postgres.InTx(ctx, s.db, "approvals.change-rule", func(tx postgres.Tx) error {
 		p, err := find(ctx, tx, actor, t, change)
@@ -134,11 +130,6 @@ func (s *Service) Change(ctx context.Context, actor authz.Actor, t Target, fn fu
 		}
 		if said, err = saidAt(ctx, tx, p); err != nil {
 			return err
-		}
-		if said.Effective.laxerThan(before.Effective) {
-			if err := s.accounts.StepUpIfEnrolled(ctx, tx, actor); err != nil {
-				return err
-			}
 		}
 		return audit.Append(ctx, tx, audit.Entry{
 			Organization: p.Organization, Actor: actor, Action: "approval-rule.changed", ObjectKind: p.object.Noun, ObjectID: p.ID(),

@@ -39,7 +39,7 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	objects := artifacts.New(db, storetest.NewMemory(), ring)
 	s := &site{T: t, db: db, who: accounts.New(db, objects)}
-	s.rules = approvals.New(db, s.who)
+	s.rules = approvals.New(db)
 	spaces := workspaces.New(db, s.who, objects)
 	s.org, err = spaces.CreateOrganization(ctx, authz.System(), accounts.NewOrganization{Name: "acme"})
 	require.NoError(t, err)
@@ -128,47 +128,6 @@ func TestTheClassOfAnEnvironmentIsInherited(t *testing.T) {
 		return err
 	}))
 	assert.True(t, s.at(only(s.app)).Effective.Production)
-}
-
-// Whoever has a second factor shows it to ask for less, and not to ask for more.
-func TestALaxerRuleTakesAStepUp(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	u, err := s.who.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "ada"})
-	require.NoError(t, err)
-	require.NoError(t, s.who.AddMember(ctx, authz.System(), s.org.ID, u.ID, authz.Owner))
-	token, _, err := s.who.CreateUserToken(ctx, authz.System(), u.ID, "", 0)
-	require.NoError(t, err)
-	ada, err := s.who.Authenticate(ctx, token)
-	require.NoError(t, err)
-	require.NoError(t, postgres.InTx(ctx, s.db, "test", func(tx postgres.Tx) error {
-		_, err := postgres.Exec(ctx, tx, "insert into totp_factors (user_id, root_version, secret_sealed, confirmed_at) values (@u, 1, '', clock_timestamp())", postgres.Args{"u": u.ID})
-		return err
-	}))
-	change := func(fn func(*approvals.Setting)) error {
-		_, err := s.rules.Change(ctx, ada, only(s.net), fn)
-		return err
-	}
-	more, less := map[string]func(*approvals.Setting){
-		"required":  func(x *approvals.Setting) { x.Required = ptr(3) },
-		"excluded":  func(x *approvals.Setting) { x.ExcludeRequester = ptr(true) },
-		"mode":      func(x *approvals.Setting) { x.Mode = ptr(approvals.Manual) },
-		"reviewers": func(x *approvals.Setting) { x.Reviewers = []ids.Team{s.team.ID} },
-	}, map[string]func(*approvals.Setting){
-		"required":  func(x *approvals.Setting) { x.Required = ptr(2) },
-		"excluded":  func(x *approvals.Setting) { x.ExcludeRequester = nil },
-		"mode":      func(x *approvals.Setting) { x.Mode = ptr(approvals.Requester) },
-		"reviewers": func(x *approvals.Setting) { x.Reviewers = nil },
-	}
-	for name, fn := range more {
-		require.NoError(t, change(fn), name)
-	}
-	before := s.at(only(s.net))
-	for name, fn := range less {
-		err := change(fn)
-		assert.True(t, fault.HasCode(err, "step_up_required"), "%s: %v", name, err)
-	}
-	assert.Equal(t, before, s.at(only(s.net)), "nothing has changed")
 }
 
 func TestARuleTakesOnlyWhatMakesSense(t *testing.T) {

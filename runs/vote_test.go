@@ -22,7 +22,7 @@ import (
 // rule changes what is said about approvals of a workspace.
 func (w *world) rule(ws ids.Workspace, fn func(*approvals.Setting)) {
 	w.Helper()
-	_, err := approvals.New(w.db, w.who).Change(ctx, system, approvals.Target{Workspace: ws}, fn)
+	_, err := approvals.New(w.db).Change(ctx, system, approvals.Target{Workspace: ws}, fn)
 	require.NoError(w, err)
 }
 

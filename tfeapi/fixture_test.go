@@ -81,7 +81,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Approvals: approvals.New(db, who), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Approvals: approvals.New(db), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

@@ -162,7 +162,7 @@ func (s *services) handler(ctx, stopping context.Context, cfg config.Server, sho
 	wake := postgres.Listen(ctx, s.db, dispatch.Channel, dispatch.LogChannel)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Approvals: approvals.New(s.db, s.accounts), Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
