@@ -57,7 +57,7 @@ func (w world) exec(sql string, args postgres.Args) error {
 	})
 }
 
-var bound = approvals.Binding{Plan: "p", Configuration: "c", LockFile: "l", Predecessor: "sv-1", PolicyResult: "r"}
+var bound = approvals.Binding{Plan: "p", Configuration: "c", LockFile: "l", Predecessor: "sv-1", PredecessorSHA256: "s", PolicyResult: "r"}
 
 func (w world) decide(who ids.User, d approvals.Decision) error {
 	return w.tx(func(tx postgres.Tx) error {
@@ -118,7 +118,9 @@ func TestAReviewerDecidesOnce(t *testing.T) {
 			{ReviewerID: w.ada, RequesterID: w.ada, Decision: approvals.Approved, Source: approvals.Native, Comment: "because"},
 		} {
 			assert.False(t, list[i].DecidedAt.IsZero())
-			want.DecidedAt = list[i].DecidedAt
+			want.DecidedAt, want.ID, want.RunID, want.PlanID, want.Round = list[i].DecidedAt, list[i].ID, w.run, list[i].PlanID, 1
+			want.ReviewerTeams = []ids.Team{}
+			want.Bound = approvals.Bound{PlanDigest: "p", ConfigurationDigest: "c", LockFileDigest: "l", PredecessorVersionID: "sv-1", PredecessorSHA256: "s", PolicyResultDigest: "r", BindingDigest: bound.Digest()}
 			assert.Equal(t, want, list[i])
 		}
 		return err
@@ -130,14 +132,16 @@ func TestABindingThatMovedAppliesNothing(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.decide(w.bob, approvals.Approved))
 	for what, move := range map[string]func(b *approvals.Binding){
-		"the plan":                 func(b *approvals.Binding) { b.Plan = "x" },
-		"the configuration":        func(b *approvals.Binding) { b.Configuration = "x" },
-		"the dependency lock file": func(b *approvals.Binding) { b.LockFile = "" },
-		"the current state":        func(b *approvals.Binding) { b.Predecessor = "" },
-		"the policy result":        func(b *approvals.Binding) { b.PolicyResult = "x" },
+		"the plan":                          func(b *approvals.Binding) { b.Plan = "x" },
+		"the configuration":                 func(b *approvals.Binding) { b.Configuration = "x" },
+		"the dependency lock file":          func(b *approvals.Binding) { b.LockFile = "" },
+		"the current state":                 func(b *approvals.Binding) { b.Predecessor = "" },
+		"the policy result":                 func(b *approvals.Binding) { b.PolicyResult = "x" },
+		"the checksum of the current state": func(b *approvals.Binding) { b.PredecessorSHA256 = "x" },
 	} {
 		now := bound
 		move(&now)
+		assert.NotEqual(t, bound.Digest(), now.Digest(), what)
 		for _, err := range []error{w.check(now), w.redeem(now)} {
 			wantConflict(t, err, "APPROVAL_BINDING_STALE")
 			assert.Contains(t, err.Error(), what+" has changed")
@@ -168,12 +172,22 @@ func TestConcurrentRedeemsSpendOnce(t *testing.T) {
 func TestTheDatabaseRefuses(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.decide(w.bob, approvals.Approved))
-	again := `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
-		select run_id, @reviewer, requester_id, @decision, @source, '', '', '', '' from approvals`
+	again := `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest, binding_digest)
+		select run_id, nullif(@reviewer::text, ''), requester_id, @decision, @source, '', '', '', '', @binding from approvals`
 	args := func(reviewer ids.User, decision, source string) postgres.Args {
-		return postgres.Args{"reviewer": reviewer, "decision": decision, "source": source}
+		return postgres.Args{"reviewer": reviewer, "decision": decision, "source": source, "binding": "d"}
 	}
 	testdb.WantViolation(t, w.exec(again, args(w.bob, "approved", "native")), "23505", "approvals_one_each")
 	testdb.WantViolation(t, w.exec(again, args(w.ada, "maybe", "native")), "23514", "approvals_decision")
 	testdb.WantViolation(t, w.exec(again, args(w.ada, "approved", "guess")), "23514", "approvals_source")
+	testdb.WantViolation(t, w.exec(again, args("", "approved", "native")), "23514", "approvals_reviewer")
+	testdb.WantViolation(t, w.exec(again, args(w.ada, "approved", "policy")), "23514", "approvals_reviewer")
+	unbound := args(w.ada, "approved", "native")
+	unbound["binding"] = ""
+	testdb.WantViolation(t, w.exec(again, unbound), "23514", "approvals_bound")
+	testdb.WantViolation(t, w.exec("update approvals set comment = 'after all'", nil), "23514", "approvals_are_kept")
+	testdb.WantViolation(t, w.exec("delete from approvals", nil), "23514", "approvals_are_kept")
+	testdb.WantViolation(t, w.exec("truncate approvals", nil), "23514", "approvals_are_kept")
+	require.NoError(t, w.exec("update approvals set spent_at = clock_timestamp()", nil))
+	testdb.WantViolation(t, w.exec("update approvals set spent_at = null", nil), "23514", "approvals_are_kept")
 }

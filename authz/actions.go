@@ -52,6 +52,7 @@ const (
 	RunQueue             Action = "run:queue"
 	RunApply             Action = "run:apply"
 	RunRecover           Action = "run:recover"
+	ProductionAct        Action = "production:act" // approve what changes production
 	SentinelMocksRead    Action = "sentinel-mocks:read"
 	StateReadOutputs     Action = "state:read-outputs"
 	StateRead            Action = "state:read"
@@ -68,5 +69,5 @@ var Actions = []Action{
 	ProjectRead, ProjectCreate, ProjectUpdate, ProjectDelete, ProjectTeamsRead, ProjectTeamsManage, VariableSetsRead, VariableSetsWrite, WorkspaceCreate,
 	WorkspaceRead, WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
 	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
-	RunRead, RunQueue, RunApply, RunRecover, SentinelMocksRead, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
+	RunRead, RunQueue, RunApply, RunRecover, ProductionAct, SentinelMocksRead, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
 }

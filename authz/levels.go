@@ -32,7 +32,7 @@ var (
 	workspaceWrite = union(workspacePlan, set(RunApply, VariablesWrite, StateWrite, WorkspaceLock, SentinelMocksRead))
 	workspaceAdmin = union(workspaceWrite, set(
 		WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceForceUnlock, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
-		StateForce, RunRecover, StateRecover,
+		StateForce, RunRecover, StateRecover, ProductionAct,
 	))
 
 	projectRead     = union(workspaceRead, set(ProjectRead, VariableSetsRead))
@@ -99,6 +99,7 @@ var table = map[Level]actions{
 	"workspace:policy-overrides":   union(seeWorkspace, set(PoliciesOverride)),
 	"workspace:run-recover":        union(seeWorkspace, set(RunRecover)),
 	"workspace:state-recover":      union(seeWorkspace, set(StateRecover)),
+	"workspace:production-act":     union(seeWorkspace, set(ProductionAct)),
 
 	// What a kind of token may do. A team's has what the team has.
 	OrganizationToken: set(

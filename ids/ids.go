@@ -33,6 +33,7 @@ type (
 	AuditEntry           string // ae-…
 	EmergencyState       string // es-…; state that tofu could not publish
 	Recovery             string // rcv-…; one recovery of a run
+	Approval             string // apv-…; a decision about a plan
 	Team                 string // team-…
 	Membership           string // ou-…; that a user belongs to an organization
 	TeamWorkspace        string // tws-…; what a team may do in a workspace
@@ -59,7 +60,7 @@ type (
 // Any is the set of id types.
 type Any interface {
 	Organization | User | Token | Project | Workspace | Variable | Tag | TagBinding | ConfigurationVersion | Run | Plan | Apply |
-		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Team | Membership | TeamWorkspace | TeamProject |
+		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
 		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
@@ -117,6 +118,8 @@ func spec[T Any]() (prefix, noun string) {
 		return "es-", "emergency state"
 	case Recovery:
 		return "rcv-", "recovery"
+	case Approval:
+		return "apv-", "approval"
 	case Team:
 		return "team-", "team"
 	case Membership:

@@ -49,8 +49,10 @@ insert into policy_sets (id, organization_id, name, kind) values ('polset-a', 'o
 insert into policies (id, organization_id, name, kind, enforcement_level) values ('pol-a', 'org-a', 'p', 'opa', 'advisory');
 insert into policy_set_versions (id, organization_id, policy_set_id, source, status) values ('polsetver-a', 'org-a', 'polset-a', 'tfe-api', 'pending');
 insert into policy_set_parameters (id, organization_id, policy_set_id, key, value_sealed, sensitive) values ('var-p', 'org-a', 'polset-a', 'k', '', false);
-insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
-values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '');
+insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest, binding_digest)
+values ('run-a', 'user-1', 'user-1', 'approved', 'native', '', '', '', '', 'd');
+insert into approval_rules (organization_id, workspace_id) values ('org-a', 'ws-a');
+insert into approval_arbitrations (organization_id, run_id, round, wait_error) values ('org-a', 'run-a', 1, 'w');
 insert into runners (id, group_id, name) values ('agent-1', 'apool-1', 'r');
 insert into runner_groups (id, organization_id, name) values ('apool-a', 'org-a', 'pool'), ('apool-b', 'org-b', 'pool');
 insert into runner_tokens (id, group_id, hash) values ('at-r', 'apool-1', decode(repeat('ee', 32), 'hex'));
@@ -82,6 +84,12 @@ insert into cost_estimates (id, organization_id, run_id, round, error) values ('
 func recoveryRow(run, resolution, principal string) string {
 	return fmt.Sprintf(`insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
 values ('rcv-2', 'org-a', 'ws-a', '%s', '%s', '%s', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '')`, run, resolution, principal)
+}
+
+// decisions are rows about the run: id, reviewer, decision, source, digest.
+func decisions(rows string) string {
+	return `insert into approvals (public_id, run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest, binding_digest)
+		select id, 'run-a', reviewer, 'user-1', decision, source, '', '', '', '', digest from (values ` + rows + `) as made (id, reviewer, decision, source, digest)`
 }
 
 // refusals are statements on these rows that the schema must refuse, each by its own constraint.
@@ -232,10 +240,25 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23505", "policy_set_parameters_key", "insert into policy_set_parameters (id, organization_id, policy_set_id, key, value_sealed, sensitive) values ('var-p2', 'org-a', 'polset-a', 'k', '', false)"},
 	{"23503", "policy_set_workspaces_organization_id_workspace_id_fkey", "insert into policy_set_workspaces (organization_id, policy_set_id, workspace_id, excluded) values ('org-a', 'polset-a', 'ws-b', false)"},
 	{"23503", "policy_set_policies_organization_id_policy_set_id_fkey", "insert into policy_set_policies (organization_id, policy_set_id, policy_id) values ('org-a', 'polset-b', 'pol-a')"},
-	{"23514", "approvals_decision", "update approvals set decision = 'perhaps'"},
-	{"23514", "approvals_source", "update approvals set source = 'nobody'"},
-	{"23505", "approvals_one_each", `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
-		values ('run-a', 'user-1', 'user-1', 'rejected', 'native', '', '', '', '')`},
+	{"23514", "approvals_decision", decisions("('apv-2', 'user-2', 'perhaps', 'native', 'd')")},
+	{"23514", "approvals_source", decisions("('apv-2', 'user-2', 'approved', 'nobody', 'd')")},
+	{"23505", "approvals_one_each", decisions("('apv-2', 'user-1', 'rejected', 'native', 'd')")},
+	{"23514", "approvals_reviewer", decisions("('apv-2', null, 'approved', 'native', 'd')")},
+	{"23514", "approvals_bound", decisions("('apv-2', 'user-2', 'approved', 'native', '')")},
+	{"23505", "approvals_policy_once", decisions("('apv-2', null, 'approved', 'policy', 'd'), ('apv-3', null, 'approved', 'policy', 'd')")},
+	{"23505", "approvals_public_id", decisions("('apv-2', 'user-2', 'approved', 'native', 'd'), ('apv-2', null, 'approved', 'policy', 'd')")},
+	{"23514", "approvals_are_kept", "update approvals set comment = 'c'"},
+	{"23505", "approval_rules_once", "insert into approval_rules (organization_id, workspace_id) values ('org-a', 'ws-a')"},
+	{"23514", "approval_rules_mode", "update approval_rules set mode = 'vote'"},
+	{"23514", "approval_rules_required", "update approval_rules set required_approvals = 0"},
+	{"23514", "approval_rules_reviewers", "update approval_rules set reviewer_teams = '{}'"},
+	{"23514", "approval_rules_place", "update approval_rules set project_id = 'prj-a'"},
+	{"23514", "approval_rules_workspace_class", "update approval_rules set environment_class = 'production'"},
+	{"23514", "approval_rules_class", "update approval_rules set workspace_id = null, environment_class = 'test'"},
+	{"23503", "approval_rules_organization_id_workspace_id_fkey", "update approval_rules set workspace_id = 'ws-b'"},
+	{"23514", "approval_arbitrations_outcome", "update approval_arbitrations set outcome = 'lost', arbitrated_at = clock_timestamp()"},
+	{"23514", "approval_arbitrations_whole", "update approval_arbitrations set outcome = 'pending'"},
+	{"23514", "runs_confirmed_by_enough", `update runs set confirmed_at = clock_timestamp(), approval_rule = '{"required-approvals":2}' where id = 'run-a'`},
 
 	// runners and attempts
 	{"23514", "runner_groups_launcher", "update runner_groups set launcher = 'ssh'"},

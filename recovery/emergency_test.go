@@ -56,7 +56,7 @@ func TestTheEmergencyCapability(t *testing.T) {
 	planning := w.take(run)
 	assert.Empty(t, planning.session.Emergency.Token, "a plan has none")
 	planning.plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	e := w.take(run)
 	_, err := w.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, sandbox, tofuDigest)
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func TestADriftPreview(t *testing.T) {
 	w.take(preview).plan() // it is offered, although another run waits for the workspace
 	shown := w.evidence(run)
 	assert.Equal(t, []any{runs.Succeeded, true}, []any{shown.Preview.Run.DurableStatus, *shown.Preview.Run.HasChanges})
-	assert.Error(t, w.runs.Confirm(ctx, w.owner, preview, ""))
+	assert.Error(t, w.runs.Confirm(ctx, w.owner, preview, runs.Decision{}))
 	assert.Equal(t, before, w.fence(), "the workspace is held as before")
 	assert.Equal(t, runs.Queued, w.get(waits).DurableStatus)
 	assert.Empty(t, values[string](w, "select id from attempts where run_id = @run and phase = 'apply'", postgres.Args{"run": preview}))

@@ -108,13 +108,13 @@ select f.workspace_id, f.holder_id as run_id,
 
 -- name: PolicyAllows
 select exists (select from runs r join workspaces w on w.id = r.workspace_id
-                where r.id = @run_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and w.environment_class <> 'production');
+                where r.id = @run_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and not is_production(w.id));
 
 -- name: PolicyRuns
 -- Only a run that failed, and whose runner said that nothing was left, comes into question.
 select r.id
   from workspace_fences f
-  join workspaces w on w.id = f.workspace_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and w.environment_class <> 'production'
+  join workspaces w on w.id = f.workspace_id and w.deleted_at is null and w.failed_apply = 'release-when-proven' and not is_production(w.id)
   join runs r on r.id = f.holder_id and r.durable_reason = 'apply_failed'
  where f.recovery_held and f.holder_kind = 'run'
    and exists (select from attempts a where a.run_id = r.id and a.phase = 'apply' and not a.errored_state)

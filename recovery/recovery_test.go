@@ -40,7 +40,7 @@ func TestOnlyAHeldRunCanBeReleased(t *testing.T) {
 	refused(run, runs.Planning)
 	plan.plan()
 	refused(run, runs.AwaitingApproval)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	e := w.take(run)
 	_, err := w.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, sandbox, tofuDigest)
 	require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestAWorkspaceOfALostRunIsReleased(t *testing.T) {
 			run = w.run()
 			e := w.take(run)
 			e.plan()
-			require.NoError(t, w.runs.Discard(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Discard(ctx, w.owner, run, runs.Decision{}))
 		}
 		epoch, expires := int64(41), time.Now().Add(time.Hour)
 		token := w.disp.Token(dispatch.Attempt{

@@ -43,7 +43,7 @@ func TestVouchingForALostRun(t *testing.T) {
 			if known {
 				run = w.run()
 				w.take(run).plan()
-				require.NoError(t, w.runs.Discard(ctx, w.owner, run, ""))
+				require.NoError(t, w.runs.Discard(ctx, w.owner, run, runs.Decision{}))
 			}
 			w.lose(w.ws, run)
 			held := w.fence()

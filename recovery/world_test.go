@@ -180,7 +180,7 @@ func (e *executor) done(d runs.Done) {
 func (w *world) applying(run ids.Run) *executor {
 	w.Helper()
 	w.take(run).plan()
-	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	e := w.take(run)
 	_, err := w.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, sandbox, tofuDigest)
 	require.NoError(w, err)

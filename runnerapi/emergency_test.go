@@ -21,7 +21,7 @@ func TestAnEmergencyState(t *testing.T) {
 	planning := w.assigned(run).accept()
 	assert.Empty(t, planning.session.EmergencyCapability)
 	planning.plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	e := w.assigned(run).accept()
 	assert.Equal(t, e.session.ExpiresAt.Add(time.Hour), e.session.EmergencyExpiresAt)
 	e.start().want(http.StatusOK)

@@ -98,7 +98,7 @@ func TestAcceptBeginsThePlanAndOnlyApplyStartTheApply(t *testing.T) {
 	assert.Equal(t, "running", w.attemptIs(run))
 	w.wantStatus(run, runs.Planning)
 	plan.plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	apply := w.assigned(run).accept()
 	assert.Equal(t, "running", w.attemptIs(run))
 	w.wantStatus(run, runs.AwaitingApproval)
@@ -156,7 +156,7 @@ func TestNoArtifactIsAState(t *testing.T) {
 	w := newWorld(t)
 	run := w.run().ID
 	w.assigned(run).accept().plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	apply := w.assigned(run).accept()
 	assert.Empty(t, apply.manifest.Outputs, "an apply hands nothing over")
 	apply.start().want(http.StatusOK)

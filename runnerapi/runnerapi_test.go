@@ -107,7 +107,7 @@ func TestTheProtocol(t *testing.T) {
 	plan.put(wire.KindPlan, "another plan").refused(http.StatusUnauthorized, "session_ended")
 
 	t.Log("apply")
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	apply := w.assigned(run)
 	assert.Equal(t, "apply", apply.Phase)
 	apply.accept()
@@ -470,7 +470,7 @@ func TestApplyStartIsRefused(t *testing.T) {
 	plan.start().refused(http.StatusForbidden, "capability_mismatch")
 	plan.confirmation(plan.sandbox).refused(http.StatusForbidden, "capability_mismatch")
 	plan.plan()
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	apply := w.assigned(run).accept()
 
 	good := wire.ApplyStart{ManifestDigest: apply.session.ManifestDigest, SandboxID: apply.sandbox, TofuDigest: tofuDigest}

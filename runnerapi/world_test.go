@@ -394,7 +394,7 @@ func (w *world) confirmed() *executor {
 	w.Helper()
 	run := w.run().ID
 	w.assigned(run).accept().plan()
-	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, runs.Decision{}))
 	return w.assigned(run).accept()
 }
 

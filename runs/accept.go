@@ -182,7 +182,7 @@ func (s *Service) waits(ctx context.Context, tx postgres.Tx, run ids.Run, reason
 
 // prepareWaiting prepares the applies that a gate had kept from starting (AU-03).
 func (s *Service) prepareWaiting(ctx context.Context) error {
-	return each(ctx, s, "runs.prepare-waiting", Queries, "KeptAtGate", postgres.Args{}, func(tx postgres.Tx, id ids.Run) error {
+	return eachWaiting(ctx, s, "runs.prepare-waiting", "KeptAtGate", func(tx postgres.Tx, id ids.Run) error {
 		r, _, err := lock(ctx, tx, id)
 		if err != nil || r.DurableStatus != AwaitingApproval || r.ConfirmedAt == nil || r.CancelRequestedAt != nil || open(r.ApplyAttempt) {
 			return err

@@ -63,7 +63,7 @@ func TestAnApprovalCoversTheFactsAsTheyWere(t *testing.T) {
 	t.Run("state moved before the decision", func(t *testing.T) {
 		run := w.waiting(w.workspace())
 		w.move(w.get(run).WorkspaceID)
-		require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+		require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 		d := w.wantStatus(run, Canceled)
 		assert.Equal(t, "APPROVAL_BINDING_STALE", d.DurableReason)
 		assert.Empty(t, d.ApplyAttempt)

@@ -95,7 +95,7 @@ func TestSecretsAreInPlainNowhere(t *testing.T) {
 	e.handOver("plan", "plan with "+secret)
 	e.handOver("plan-json", `{"secret":"`+secret+`"}`)
 	e.done(planned(true))
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{}))
 	a := w.take(run.ID)
 	a.log(secret)
 	a.start()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
@@ -17,23 +18,31 @@ import (
 	"github.com/holdfast-run/holdfast/state"
 )
 
-// Confirm approves a finished plan and asks for its apply (AR-07). The approval
-// covers the digests as they stand now.
-// Errors: Conflict "invalid_transition" when there is nothing to confirm, and Conflict
-// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14). A saved plan
-// takes the workspace only now: it is Locked or RecoveryHeld while somebody has it, and
-// may be confirmed later; once the state has moved it is Conflict
+// Decision is what somebody decides about a plan.
+type Decision struct {
+	Comment       string
+	BindingDigest string // where given, that of what was looked at: another one is refused
+}
+
+// Confirm approves a finished plan and, where it is the last approval that its rule asks for, has
+// it applied (AR-07, AR-08). The approval covers the digests as they stand now. Until the others have come
+// the run waits on.
+// Errors: Conflict "invalid_transition" when there is nothing to confirm, Conflict
+// "APPROVAL_EXPIRED" at or after the persisted deadline (AP-12, AP-14), Conflict "already_decided",
+// Conflict "binding_mismatch", and those of approvals.Rule.MayApprove. A saved plan
+// takes the workspace only when it is approved by all: it is Locked or RecoveryHeld while somebody
+// has it, and may be confirmed later; once the state has moved it is Conflict
 // "APPROVAL_BINDING_STALE", and discarded.
-func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
+func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, d Decision) error {
 	var stale error
-	err := s.decide(ctx, "runs.confirm", actor, id, func(tx postgres.Tx, r *Run) (err error) {
+	err := s.decide(ctx, "runs.confirm", actor, id, d, func(tx postgres.Tx, r *Run) (err error) {
 		if stale, err = discardStale(ctx, tx, r); err != nil || stale != nil {
 			return err // without an error the discard stays
 		}
-		if _, err := s.comment(ctx, tx, actor, *r, comment); err != nil {
+		if _, err := s.comment(ctx, tx, actor, *r, d.Comment); err != nil {
 			return err
 		}
-		return s.approve(ctx, tx, r, actor, approvals.Native, comment)
+		return s.approve(ctx, tx, r, ballot{actor: actor, source: approvals.Native, comment: d.Comment, digest: d.BindingDigest})
 	})
 	if err == nil {
 		err = stale
@@ -56,35 +65,45 @@ func discardStale(ctx context.Context, tx postgres.Tx, r *Run) (stale, err error
 	return stale, step(ctx, tx, r, move{To: Rejected, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: stale.Error()})
 }
 
-// Discard rejects a finished plan. Its Conflicts are those of Confirm.
-func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
-	return s.decide(ctx, "runs.discard", actor, id, func(tx postgres.Tx, r *Run) error {
-		binding, err := s.binding(ctx, tx, *r)
+// Discard rejects a finished plan; one rejection ends the run. Its Conflicts are those of Confirm, and who
+// may is said by approvals.Rule.MayReject.
+func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, d Decision) error {
+	return s.decide(ctx, "runs.discard", actor, id, d, func(tx postgres.Tx, r *Run) error {
+		rule, err := ruleNow(ctx, tx, *r)
 		if err != nil {
 			return err
 		}
-		err = approvals.Decide(ctx, tx, approvals.Record{
-			Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Rejected, Source: approvals.Native, Comment: comment, Binding: binding,
-		})
+		vote, err := voteOf(ctx, tx, *r, actor, approvals.Native)
 		if err != nil {
 			return err
 		}
-		if _, err := s.comment(ctx, tx, actor, *r, comment); err != nil {
+		if err := rule.MayReject(actor, r.Object(), vote); err != nil {
+			return err
+		}
+		if _, err := s.record(ctx, tx, *r, approvals.Rejected, ballot{actor: actor, source: approvals.Native, comment: d.Comment, digest: d.BindingDigest}); err != nil {
+			return err
+		}
+		if _, err := s.comment(ctx, tx, actor, *r, d.Comment); err != nil {
 			return err
 		}
 		return step(ctx, tx, r, move{To: Rejected, Actor: actor})
 	})
 }
 
+const maxDecisionComment = 2000 // bytes
+
 // decide runs fn on a run that waits for a decision whose deadline has not passed.
 // The deadline is compared in a statement of its own after the row was locked.
-func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id ids.Run, fn func(tx postgres.Tx, r *Run) error) error {
+func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id ids.Run, d Decision, fn func(tx postgres.Tx, r *Run) error) error {
 	return postgres.InTx(ctx, s.db, name, func(tx postgres.Tx) error {
 		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
 		if err != nil {
 			return err
 		}
 		if err := checkUndecided(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := accounts.CheckText("comment", "Comment", d.Comment, maxDecisionComment); err != nil {
 			return err
 		}
 		return fn(tx, &r)
@@ -129,21 +148,8 @@ func describe(r Run) string {
 	return string(r.DurableStatus)
 }
 
-// approve records the approval, marks the run confirmed and prepares its apply.
-func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor authz.Actor, source approvals.Source, comment string) error {
-	binding, err := s.binding(ctx, tx, *r)
-	if err != nil {
-		return err
-	}
-	if binding.PolicyResult == "" {
-		return fault.New(fault.Conflict, "policy_result_damaged", "The result of the policy check of %s is not the one that was recorded, so its plan is not applied. Discard it and make a new run.", r.ID)
-	}
-	err = approvals.Decide(ctx, tx, approvals.Record{
-		Run: r.ID, Reviewer: actor.User, Requester: r.CreatedBy, Decision: approvals.Approved, Source: source, Comment: comment, Binding: binding,
-	})
-	if err != nil {
-		return err
-	}
+// confirm marks the run confirmed and prepares its apply.
+func (s *Service) confirm(ctx context.Context, tx postgres.Tx, r *Run, b ballot, binding approvals.Binding) error {
 	n, err := postgres.Exec(ctx, tx, Queries.Get("Confirm"), postgres.Args{"id": r.ID})
 	if err != nil {
 		return err
@@ -155,8 +161,8 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 		return err
 	}
 	err = audit.Append(ctx, tx, audit.Entry{
-		Organization: r.OrganizationID, Actor: actor, Action: "run.confirmed", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
-		Details: map[string]any{"source": source, "plan": binding.Plan, "predecessor": binding.Predecessor},
+		Organization: r.OrganizationID, Actor: b.actor, Action: "run.confirmed", ObjectKind: "run", ObjectID: string(r.ID), Reason: b.comment,
+		Details: map[string]any{"source": b.source, "plan": binding.Plan, "predecessor": binding.Predecessor},
 	})
 	if err != nil {
 		return err
@@ -172,19 +178,25 @@ func (s *Service) approve(ctx context.Context, tx postgres.Tx, r *Run, actor aut
 	return s.prepareApply(ctx, tx, r)
 }
 
+// endStale cancels a run of which a fact has moved since it was approved: nothing is applied (G-39).
+func (s *Service) endStale(ctx context.Context, tx postgres.Tx, r *Run) (ended bool, err error) {
+	now, err := s.facts(ctx, tx, *r)
+	if err != nil {
+		return false, err
+	}
+	err = approvals.Check(ctx, tx, r.ID, now)
+	if !fault.HasCode(err, "APPROVAL_BINDING_STALE") {
+		return false, err
+	}
+	return true, step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
+}
+
 // prepareApply compares the approval with the facts once more, asks the gates, and asks
 // for the apply. When a fact has moved nothing is applied: the run is canceled (G-39).
 // Behind a closed gate the run stays approved and says why it waits (AU-03).
 func (s *Service) prepareApply(ctx context.Context, tx postgres.Tx, r *Run) error {
-	now, err := s.facts(ctx, tx, *r)
-	if err != nil {
+	if ended, err := s.endStale(ctx, tx, r); err != nil || ended {
 		return err
-	}
-	if err := approvals.Check(ctx, tx, r.ID, now); err != nil {
-		if !fault.HasCode(err, "APPROVAL_BINDING_STALE") {
-			return err
-		}
-		return step(ctx, tx, r, move{To: Canceled, Actor: authz.System(), Reason: "APPROVAL_BINDING_STALE", Message: err.Error()})
 	}
 	denial, err := gates.Check(ctx, tx, r.OrganizationID, r.pinned()...)
 	if err != nil {
@@ -234,6 +246,9 @@ func (s *Service) binding(ctx context.Context, tx postgres.Tx, r Run) (approvals
 		*part.into = d
 	}
 	var err error
+	if b.PredecessorSHA256, err = s.checksum(ctx, tx, b.Predecessor); err != nil {
+		return b, err
+	}
 	b.PolicyResult, err = postgres.Value[string](ctx, tx, Queries.Get("PolicyResultDigest"), postgres.Args{"run_id": r.ID})
 	return b, err
 }
@@ -252,8 +267,19 @@ func (s *Service) facts(ctx context.Context, tx postgres.Tx, r Run) (approvals.B
 	if scope.Digest != r.PolicyScope {
 		now.PolicyResult = ""
 	}
-	now.Predecessor, err = state.CurrentID(ctx, tx, r.WorkspaceID)
+	if now.Predecessor, err = state.CurrentID(ctx, tx, r.WorkspaceID); err != nil {
+		return now, err
+	}
+	now.PredecessorSHA256, err = s.checksum(ctx, tx, now.Predecessor)
 	return now, err
+}
+
+func (s *Service) checksum(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	v, err := s.state.Row(ctx, tx, id)
+	return v.SHA256, err
 }
 
 // Cancel asks a run to stop. What no runner works on ends at once; a runner that

@@ -29,16 +29,16 @@ func (w *world) decisions(run ids.Run, decision, source string) int {
 func TestConfirm(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
-	wantCode(t, w.runs.Confirm(ctx, w.member, run, ""), fault.Forbidden, "forbidden")
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, "go"))
+	wantCode(t, w.runs.Confirm(ctx, w.member, run, Decision{}), fault.Forbidden, "forbidden")
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{Comment: "go"}))
 	d := w.wantStatus(run, AwaitingApproval)
 	assert.NotNil(t, d.ConfirmedAt)
 	assert.Equal(t, dispatch.Pending, d.ApplyAttempt)
 	assert.Equal(t, 1, w.decisions(run, "approved", "native"))
 	assert.Equal(t, 1, count(w, "select count(*) from audit_entries where object_id = @r and action = 'run.confirmed' and reason = 'go'", postgres.Args{"r": run}))
 
-	wantCode(t, w.runs.Confirm(ctx, w.owner, run, ""), fault.Conflict, "invalid_transition")
-	wantCode(t, w.runs.Discard(ctx, w.owner, run, ""), fault.Conflict, "invalid_transition")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, run, Decision{}), fault.Conflict, "invalid_transition")
+	wantCode(t, w.runs.Discard(ctx, w.owner, run, Decision{}), fault.Conflict, "invalid_transition")
 }
 
 func TestOnlyAFinishedPlanIsDecidedAbout(t *testing.T) {
@@ -46,14 +46,14 @@ func TestOnlyAFinishedPlanIsDecidedAbout(t *testing.T) {
 	run := w.run(w.workspace()).ID
 	refused := func() {
 		t.Helper()
-		wantCode(t, w.runs.Confirm(ctx, w.owner, run, ""), fault.Conflict, "invalid_transition")
-		wantCode(t, w.runs.Discard(ctx, w.owner, run, ""), fault.Conflict, "invalid_transition")
+		wantCode(t, w.runs.Confirm(ctx, w.owner, run, Decision{}), fault.Conflict, "invalid_transition")
+		wantCode(t, w.runs.Discard(ctx, w.owner, run, Decision{}), fault.Conflict, "invalid_transition")
 	}
 	refused()
 	e := w.take(run)
 	refused()
 	e.plan(true)
-	require.NoError(t, w.runs.Discard(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, run, Decision{}))
 	refused()
 }
 
@@ -62,7 +62,7 @@ func TestDiscard(t *testing.T) {
 	ws := w.workspace()
 	run := w.waiting(ws)
 	next := w.run(ws)
-	require.NoError(t, w.runs.Discard(ctx, w.owner, run, "no"))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, run, Decision{Comment: "no"}))
 	d := w.wantStatus(run, Rejected)
 	assert.Equal(t, 1, w.decisions(run, "rejected", "native"))
 	assert.Empty(t, d.ApplyAttempt)
@@ -80,8 +80,8 @@ func TestALateDecisionIsRefusedBeforeAndAfterTheSweep(t *testing.T) {
 	w.overdue(run)
 	late := func() {
 		t.Helper()
-		wantCode(t, w.runs.Confirm(ctx, w.owner, run, ""), fault.Conflict, "APPROVAL_EXPIRED")
-		wantCode(t, w.runs.Discard(ctx, w.owner, run, ""), fault.Conflict, "APPROVAL_EXPIRED")
+		wantCode(t, w.runs.Confirm(ctx, w.owner, run, Decision{}), fault.Conflict, "APPROVAL_EXPIRED")
+		wantCode(t, w.runs.Discard(ctx, w.owner, run, Decision{}), fault.Conflict, "APPROVAL_EXPIRED")
 	}
 	late()
 	w.wantStatus(run, AwaitingApproval)
@@ -100,7 +100,7 @@ func TestALateDecisionIsRefusedBeforeAndAfterTheSweep(t *testing.T) {
 func TestADecisionBeforeTheDeadlineCounts(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	w.overdue(run)
 	w.sweep()
 	w.take(run).apply(1)
@@ -169,12 +169,12 @@ func TestCancelEndsAtOnceWhatNoRunnerWorksOn(t *testing.T) {
 		"awaiting approval": func(ws ids.Workspace) ids.Run { return w.waiting(ws) },
 		"confirmed": func(ws ids.Workspace) ids.Run {
 			run := w.waiting(ws)
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 			return run
 		},
 		"apply offered": func(ws ids.Workspace) ids.Run {
 			run := w.waiting(ws)
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 			_, found := w.poll()
 			require.True(t, found)
 			return run

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -226,7 +225,7 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 }
 
 // awaitApproval ends a run that has nothing to apply, or opens the wait for a
-// decision; a run with auto-apply is decided by its requester at once.
+// decision, which may be there at once.
 func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) error {
 	system := authz.System()
 	if r.endsPlanned() || !*r.HasChanges {
@@ -240,23 +239,16 @@ func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) err
 	if err != nil {
 		return err
 	}
+	if err := pinRule(ctx, tx, r); err != nil {
+		return err
+	}
 	if err := step(ctx, tx, r, move{To: AwaitingApproval, Actor: system}); err != nil {
 		return err
 	}
 	if r.CancelRequestedAt != nil {
 		return step(ctx, tx, r, move{To: Canceled, Actor: system, Reason: "canceled_before_apply", Message: "It was canceled while it planned, so it is not applied."})
 	}
-	if !r.AutoApply {
-		return nil
-	}
-	requester, err := accounts.ActorOf(ctx, tx, r.CreatedBy)
-	if err != nil {
-		return err
-	}
-	if !authz.Can(requester, authz.RunApply, r.Object()) {
-		return nil // lost since it asked: somebody who may decides
-	}
-	return s.approve(ctx, tx, r, requester, approvals.AutoApply, "")
+	return s.decideAtOnce(ctx, tx, r)
 }
 
 // applyDone ends the apply phase by amendments 20 and 21.

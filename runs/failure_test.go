@@ -69,7 +69,7 @@ func TestWhatCannotBeDispatchedFailsAlone(t *testing.T) {
 	w.wantAdmitted(next.ID)
 
 	w.take(next.ID).plan(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, next.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, next.ID, Decision{}))
 	last := w.run(ws, same)
 	w.take(next.ID).done(Done{Outcome: OutcomeErrored, ExitCode: -1, Reason: DispatchFailed})
 	d := w.wantStatus(next.ID, ApplyFailed)

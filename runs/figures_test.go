@@ -56,7 +56,7 @@ func TestFigures(t *testing.T) {
 	assert.InDelta(t, (f.Promotion.P99 + 3*time.Second).Seconds(), w.figures().Promotion.P99.Seconds(), 0.001)
 
 	w.take(second.ID).plan(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, second.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, second.ID, Decision{}))
 	applying := w.take(second.ID)
 	applying.start()
 	assert.Zero(t, w.figures().Held)

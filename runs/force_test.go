@@ -48,7 +48,7 @@ func TestForceExecuteNeedsARunThatWaitsBehindADecision(t *testing.T) {
 	refused(waits.ID, fault.Conflict, "invalid_transition") // a planning one
 	e.plan(true)
 	refused(ahead.ID, fault.Conflict, "invalid_transition")
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, ahead.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, ahead.ID, Decision{}))
 	refused(waits.ID, fault.Conflict, "invalid_transition") // a confirmed one
 	e = w.take(ahead.ID)
 	e.start()

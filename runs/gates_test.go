@@ -86,8 +86,8 @@ func TestLaunchControlsLeaveWhatIsThereAlone(t *testing.T) {
 	w.wantStatus(applying.RunID, Succeeded)
 	_, err := w.state.Current(ctx, w.member, applying.WorkspaceID)
 	require.NoError(t, err)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, waiting, ""))
-	require.NoError(t, w.runs.Discard(ctx, w.owner, planning.RunID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, waiting, Decision{}))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, planning.RunID, Decision{}))
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, waiting, ""))
 	w.wantStatus(waiting, Canceled)
 }
@@ -107,7 +107,7 @@ func (w *world) keptWaiting(t *testing.T, set func(closed bool), why string) {
 	t.Helper()
 	run := w.waiting(w.workspace())
 	set(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	for range 2 {
 		d := w.wantStatus(run, AwaitingApproval)
 		require.NotNil(t, d.ConfirmedAt)
@@ -185,7 +185,7 @@ func TestTheReleaseThatPlannedIsAskedBeforeAnApply(t *testing.T) {
 	assert.Equal(t, withdrawn, d.release(), "pinned by the plan's accept")
 	w.allow(gates.Runner, allowed)
 	w.allow(gates.PolicyRuntime, allowed) // says nothing about a plan that no policy-runner has judged
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	w.sweep()
 	d = w.wantStatus(run, AwaitingApproval)
 	assert.Empty(t, d.ApplyAttempt)
@@ -233,7 +233,7 @@ func TestARunnersStartRepeatsTheGates(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "release_not_allowed")
 	w.allow(gates.Runner, allowed)
 	w.takeAs(run, allowed).plan(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 
 	e = w.offerTo(run, allowed)
 	w.allow(gates.Runner, gates.Release{Version: "2.0", Digest: allowed.Digest})

@@ -80,7 +80,7 @@ func TestAFinishedPlansLogNeverChanges(t *testing.T) {
 	assert.Equal(t, before.Size, after.Size)
 	s := w.applyLog(run, 0, 1000)
 	assert.True(t, s.Final)
-	assert.Contains(t, string(s.Data), "Nobody decided")
+	assert.Contains(t, string(s.Data), "The plan was not approved in time")
 	readable(t, string(s.Data), func(offset, limit int64) LogSlice { return w.applyLog(run, offset, limit) })
 }
 

@@ -67,7 +67,7 @@ func TestAStepIsToldInItsTransaction(t *testing.T) {
 	e := w.take(d.ID)
 	e.plan(true)
 	assert.Equal(t, []string{"run:created queued", "run:planning planning", "run:needs_attention awaiting_approval"}, w.told(d.ID))
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}))
 	w.take(d.ID).apply(1)
 	assert.Equal(t, []string{"run:created queued", "run:planning planning", "run:needs_attention awaiting_approval", "run:applying applying", "run:completed succeeded"}, w.told(d.ID))
 

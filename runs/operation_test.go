@@ -89,7 +89,7 @@ func TestAKeptPlanEndsSucceeded(t *testing.T) {
 	assert.Nil(t, d.ApprovalExpiresAt)
 	assert.Nil(t, d.FenceEpoch)
 	assert.True(t, w.fence(ws).HeldBy(fence.Run, string(busy.ID)))
-	wantCode(t, w.runs.Confirm(ctx, w.owner, r.ID, ""), fault.Conflict, "invalid_transition")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, r.ID, Decision{}), fault.Conflict, "invalid_transition")
 
 	_, err := w.tryRun(ws, as(OperationPlan), autoApply)
 	wantCode(t, err, fault.Invalid, "invalid_attribute")

@@ -38,7 +38,7 @@ func TestAWholeRun(t *testing.T) {
 	assert.Equal(t, 1, count(w, "select count(*) from policy_checks where run_id = @r and durable_status = 'passed'", postgres.Args{"r": run.ID}))
 	assert.Equal(t, 1, count(w, "select count(*) from runs where id = @r and approval_expires_at - plan_finished_at between interval '7 days' and interval '7 days 1 minute'", postgres.Args{"r": run.ID}))
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, "looks good"))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{Comment: "looks good"}))
 	assert.Equal(t, dispatch.Pending, w.wantStatus(run.ID, AwaitingApproval).ApplyAttempt)
 	a := w.take(run.ID)
 	w.wantStatus(run.ID, AwaitingApproval) // accepting starts nothing (RL-19)
@@ -105,7 +105,7 @@ func TestARunThatOnlyPlansNeverLocksAndNeverWaits(t *testing.T) {
 			assert.Empty(t, d.PlanObjectID)
 			assert.NotEmpty(t, d.PlanJSONObjectID)
 			assert.Zero(t, count(w, "select count(*) from objects where run_id = @r and kind = 'plan'", postgres.Args{"r": run.ID}))
-			wantCode(t, w.runs.Confirm(ctx, w.owner, run.ID, ""), fault.Conflict, "invalid_transition")
+			wantCode(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{}), fault.Conflict, "invalid_transition")
 		})
 	}
 	assert.Equal(t, before, w.fence(ws))
@@ -201,7 +201,7 @@ func TestTheInputsOfAnApplyAreThoseOfThePlan(t *testing.T) {
 	_, _, err := p.runs.Input(ctx, p.actor, artifacts.KindPlan)
 	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
 	p.plan(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{}))
 	a := w.take(run.ID)
 	for kind, want := range map[artifacts.Kind]string{artifacts.KindPlan: "the plan of " + string(p.ID), artifacts.KindLockFile: "locked providers"} {
 		body, object, err := a.runs.Input(ctx, a.actor, kind)
@@ -246,12 +246,12 @@ func TestASavedPlanTakesTheWorkspaceWhenItIsConfirmed(t *testing.T) {
 
 	other := w.run(ws)
 	w.wantAdmitted(other.ID)
-	wantCode(t, w.runs.Confirm(ctx, w.owner, saved, ""), fault.Locked, "workspace_locked")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, saved, Decision{}), fault.Locked, "workspace_locked")
 	w.wantStatus(saved, AwaitingApproval)
 	assert.Zero(t, count(w, "select count(*) from approvals where run_id = @r", postgres.Args{"r": saved}), "a refused decision is not recorded")
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, other.ID, ""))
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, saved, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, saved, Decision{}))
 	assert.True(t, w.fence(ws).HeldBy(fence.Run, string(saved)))
 	next := w.run(ws)
 	w.wantWaits(next.ID)
@@ -265,10 +265,10 @@ func TestASavedPlanOfAnOlderStateIsNotApplied(t *testing.T) {
 	ws := w.workspace()
 	saved := w.waiting(ws, savePlan)
 	run := w.waiting(ws)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	w.take(run).apply(1)
 
-	err := w.runs.Confirm(ctx, w.owner, saved, "")
+	err := w.runs.Confirm(ctx, w.owner, saved, Decision{})
 	wantCode(t, err, fault.Conflict, "APPROVAL_BINDING_STALE")
 	assert.Contains(t, err.Error(), "Make a new one")
 	d := w.wantStatus(saved, Rejected)
@@ -277,7 +277,7 @@ func TestASavedPlanOfAnOlderStateIsNotApplied(t *testing.T) {
 	assert.Empty(t, d.ApplyAttempt)
 	assert.Zero(t, count(w, "select count(*) from approvals where run_id = @r", postgres.Args{"r": saved}), "nobody has decided")
 	w.wantFree(ws)
-	wantCode(t, w.runs.Confirm(ctx, w.owner, saved, ""), fault.Conflict, "invalid_transition")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, saved, Decision{}), fault.Conflict, "invalid_transition")
 }
 
 func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
@@ -287,7 +287,7 @@ func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
 	elsewhere := w.waiting(w.workspace(), savePlan)
 	w.sweep()
 	w.wantStatus(first, AwaitingApproval)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, confirmed, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, confirmed, Decision{}))
 	w.take(confirmed).apply(1)
 	fresh := w.waiting(ws, savePlan)
 	w.sweep()
@@ -298,7 +298,7 @@ func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
 		w.wantStatus(run, AwaitingApproval)
 	}
 	w.wantStatus(confirmed, Succeeded)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, fresh, ""), "its state is current")
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, fresh, Decision{}), "its state is current")
 }
 
 func TestAnObjectOfAnotherOrganizationIsNotFound(t *testing.T) {
@@ -309,15 +309,15 @@ func TestAnObjectOfAnotherOrganizationIsNotFound(t *testing.T) {
 	_, err := w.runs.Get(ctx, stranger, run.ID)
 	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
 	for _, fn := range []func() error{
-		func() error { return w.runs.Confirm(ctx, stranger, run.ID, "") },
-		func() error { return w.runs.Discard(ctx, stranger, run.ID, "") },
+		func() error { return w.runs.Confirm(ctx, stranger, run.ID, Decision{}) },
+		func() error { return w.runs.Discard(ctx, stranger, run.ID, Decision{}) },
 		func() error { return w.runs.Cancel(ctx, stranger, run.ID, "") },
 		func() error { return w.runs.DeleteWorkspace(ctx, stranger, run.WorkspaceID, false) },
 	} {
 		assert.True(t, fault.Is(fn(), fault.NotFound))
 	}
 	for _, fn := range []func() error{
-		func() error { return w.runs.Confirm(ctx, w.member, run.ID, "") },
+		func() error { return w.runs.Confirm(ctx, w.member, run.ID, Decision{}) },
 		func() error { return w.runs.Cancel(ctx, w.member, run.ID, "") },
 		func() error { return w.runs.DeleteWorkspace(ctx, w.member, run.WorkspaceID, false) },
 	} {

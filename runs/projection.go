@@ -120,6 +120,9 @@ func (r Run) WaitsFor() string {
 	case r.DurableStatus == Queued:
 		return waitsForRunner("plan", r.PlanAttempt)
 	case r.DurableStatus == AwaitingApproval && r.ConfirmedAt == nil:
+		if needed := r.ApprovalRule.Settled().Required; needed > 1 {
+			return fmt.Sprintf("waiting for a decision about the plan: %d of %d approvals", len(r.Approvers), needed)
+		}
 		return "waiting for a decision about the plan"
 	case r.DurableStatus == AwaitingApproval:
 		return waitsForRunner("apply", r.ApplyAttempt)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
@@ -108,6 +107,9 @@ func (s *Service) promote(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err := fixTasks(ctx, tx, r); err != nil {
 		return "", err
 	}
+	if err := pinRule(ctx, tx, &r); err != nil {
+		return "", err
+	}
 	if err := step(ctx, tx, &r, move{To: AwaitingApproval, Actor: actor}); err != nil {
 		return "", err
 	}
@@ -115,8 +117,8 @@ func (s *Service) promote(ctx context.Context, tx postgres.Tx, actor authz.Actor
 		Organization: source.OrganizationID, Actor: actor, Action: "run.promoted", ObjectKind: "run", ObjectID: string(source.ID),
 		Details: map[string]any{"workspace": source.WorkspaceID, "promotion": id},
 	})
-	if err == nil && auto {
-		err = s.approve(ctx, tx, &r, actor, approvals.AutoApply, "")
+	if err == nil {
+		err = s.decideAtOnce(ctx, tx, &r)
 	}
 	return id, err
 }

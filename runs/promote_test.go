@@ -61,7 +61,7 @@ func TestAPromotedPlanIsAppliedByARunOfItsOwn(t *testing.T) {
 	_, found := w.poll()
 	require.False(t, found)
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, "go"))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{Comment: "go"}))
 	assert.Equal(t, dispatch.Pending, w.get(p.ID).ApplyAttempt)
 	w.take(p.ID).apply(1)
 	applied := w.wantStatus(p.ID, Succeeded)
@@ -95,7 +95,7 @@ func TestAPromotedRunAppliesTheVeryArtifactsOfItsPlan(t *testing.T) {
 	} {
 		assert.Equal(t, same[0], same[1])
 	}
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}))
 	e := w.take(p.ID)
 	for kind, want := range map[artifacts.Kind]ids.Object{artifacts.KindPlan: s.PlanObjectID, artifacts.KindLockFile: s.LockFileObjectID, artifacts.KindConfiguration: s.ConfigurationObjectID} {
 		body, object, err := w.runs.Input(ctx, e.actor, kind)
@@ -116,7 +116,7 @@ func TestTheApprovalOfAPromotionCoversTheSourcesPlan(t *testing.T) {
 	w := newWorld(t)
 	source := w.kept(w.workspace())
 	p := w.promote(source)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, "go"))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{Comment: "go"}))
 	assert.Equal(t, 1, count(w, `select count(*) from approvals a join runs p on p.id = a.run_id join runs s on s.id = p.source_run_id join objects o on o.id = s.plan_object_id
 	    join policy_checks c on c.run_id = s.id where p.id = @p and s.id = @s and a.plan_digest = o.sha256 and a.policy_result_digest = c.result_digest and c.result_digest <> ''`,
 		postgres.Args{"p": p.ID, "s": source}))
@@ -162,7 +162,7 @@ func TestAPlanIsPromotedOnce(t *testing.T) {
 	source := w.kept(ws)
 	p := w.promote(source)
 	w.refusedPromotion(source, string(p.ID))
-	require.NoError(t, w.runs.Discard(ctx, w.owner, p.ID, ""))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, p.ID, Decision{}))
 	w.wantStatus(p.ID, Rejected)
 
 	p = w.promote(source)
@@ -176,7 +176,7 @@ func TestAPlanIsPromotedOnce(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "not_requeueable")
 
 	p = w.promote(source)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}))
 	e := w.take(p.ID)
 	e.start()
 	e.done(Done{Outcome: OutcomeErrored, TofuStarted: true, ExitCode: 1})
@@ -207,7 +207,7 @@ func TestAPlanOfAnOlderStateIsNotPromotedNorApplied(t *testing.T) {
 	swept := w.promote(w.kept(ws))
 	w.confirmed(ws).apply(1)
 	w.refusedPromotion(stale, "state")
-	wantCode(t, w.runs.Confirm(ctx, w.owner, p.ID, ""), fault.Conflict, "APPROVAL_BINDING_STALE")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}), fault.Conflict, "APPROVAL_BINDING_STALE")
 	w.wantStatus(p.ID, Rejected)
 	w.sweep()
 	assert.Equal(t, "APPROVAL_BINDING_STALE", w.wantStatus(swept.ID, Rejected).DurableReason)
@@ -220,10 +220,10 @@ func TestAPromotionTakesTheWorkspaceWhenItIsApproved(t *testing.T) {
 	p := w.promote(w.kept(ws))
 	busy := w.run(ws)
 	w.wantAdmitted(busy.ID)
-	wantCode(t, w.runs.Confirm(ctx, w.owner, p.ID, ""), fault.Locked, "workspace_locked")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}), fault.Locked, "workspace_locked")
 	w.wantStatus(p.ID, AwaitingApproval)
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, busy.ID, ""))
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}))
 	next := w.run(ws)
 	w.wantWaits(next.ID)
 	w.take(p.ID).apply(1)
@@ -238,13 +238,13 @@ func TestASavedPlanIsConfirmedOrPromoted(t *testing.T) {
 	p := w.promote(source)
 	d := w.wantStatus(source, Succeeded)
 	assert.Equal(t, "PROMOTED", d.DurableReason)
-	wantCode(t, w.runs.Confirm(ctx, w.owner, source, ""), fault.Conflict, "invalid_transition")
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, ""))
+	wantCode(t, w.runs.Confirm(ctx, w.owner, source, Decision{}), fault.Conflict, "invalid_transition")
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}))
 	w.take(p.ID).apply(1)
 	w.wantStatus(source, Succeeded)
 
 	source = w.waiting(ws, savePlan)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, source, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, source, Decision{}))
 	w.refusedPromotion(source, "confirmed already")
 	w.take(source).apply(2)
 	w.refusedPromotion(source, "applied by that run itself")

@@ -9,7 +9,8 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at, r.operation, r.round, coalesce(r.source_run_id, '') as source_run_id, coalesce(r.replan_of, '') as replan_of, r.force_cancel_available_at,
     coalesce(r.force_cancel_available_at <= clock_timestamp(), false) as force_cancel_due,
-    r.runner_version, r.runner_digest, r.policy_sets, r.policy_scope, r.policy_version, r.policy_digest,
+    r.runner_version, r.runner_digest, coalesce(r.approval_rule, '{}') as approval_rule,
+    array(select a.reviewer_id from approvals a where a.run_id = r.id and a.round = r.round and a.decision = 'approved' and a.reviewer_id is not null order by a.id) as approvers, r.policy_sets, r.policy_scope, r.policy_version, r.policy_digest,
     case when r.durable_status in ('plan_complete', 'policy_evaluating') then r.waiting_reason
          when r.durable_status = 'queued' or (r.durable_status = 'awaiting_approval' and r.confirmed_at is not null)
          then coalesce((select c.reason from closed_organizations c where c.organization_id = r.organization_id), r.waiting_reason) else '' end as gate_reason,
@@ -349,9 +350,18 @@ update policy_checks set claimed_until = clock_timestamp() + make_interval(secs 
 select coalesce((select c.result_digest from runs r join runs s on s.id = coalesce(r.source_run_id, r.id) join policy_checks c on c.run_id = s.id and c.round = s.round
   where r.id = @run_id and c.result_digest = encode(sha256(convert_to(c.input_digest || c.evaluation, 'UTF8')), 'hex')), '');
 
+-- name: PolicyAllowed
+-- Whether policies were asked about the plan that the run applies, and allowed it.
+select exists (select from runs r join runs s on s.id = coalesce(r.source_run_id, r.id) join policy_checks c on c.run_id = s.id and c.round = s.round
+  where r.id = @run_id and c.durable_status = 'passed' and coalesce((c.result ->> 'policy_sets')::integer, 0) > 0);
+
 -- name: ApprovalDeadline
 update runs set approval_expires_at = clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision)
  where id = @id and durable_status = 'policy_passed' and approval_expires_at is null;
+
+-- name: PinApprovalRule
+-- When the plan comes to its decision.
+update runs set approval_rule = @rule where id = @id and durable_status in ('policy_passed', 'dispatch_pending') and confirmed_at is null;
 
 -- name: ApprovalOpen
 select confirmed_at is null and approval_expires_at > clock_timestamp() from runs where id = @id;
@@ -374,7 +384,26 @@ update runs set recovered_at = clock_timestamp(), recovered_reason = @reason whe
 select id from runs where workspace_id = @workspace_id and finished_at is null order by queue_seq;
 
 -- name: ExpiredApprovals
-select id from runs where durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() order by approval_expires_at limit @limit;
+-- Those whose arbitration nobody has asked for yet.
+select r.id from runs r
+ where r.durable_status = 'awaiting_approval' and r.confirmed_at is null and r.approval_expires_at <= clock_timestamp()
+   and not exists (select from approval_arbitrations a where a.run_id = r.id and a.outcome is null)
+ order by r.approval_expires_at limit @limit;
+
+-- name: RequestArbitration
+-- The same reason again asks again.
+insert into approval_arbitrations (organization_id, run_id, round, wait_error)
+select organization_id, id, round, @wait_error from runs where id = @run_id and durable_status = 'awaiting_approval'
+on conflict (run_id, round, wait_error) do update set requested_at = clock_timestamp(), outcome = null, arbitrated_at = null;
+
+-- name: OpenArbitrations
+select distinct run_id from approval_arbitrations where outcome is null limit @limit;
+
+-- name: Arbitrated
+update approval_arbitrations set outcome = @outcome, arbitrated_at = clock_timestamp() where run_id = @run_id and outcome is null;
+
+-- name: Arbitrations
+select wait_error, requested_at, coalesce(outcome, '') as outcome, arbitrated_at from approval_arbitrations where run_id = @run_id order by requested_at, wait_error limit 20;
 
 -- name: ApprovalExpired
 select durable_status = 'awaiting_approval' and confirmed_at is null and approval_expires_at <= clock_timestamp() from runs where id = @id;

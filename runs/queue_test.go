@@ -52,18 +52,18 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 		{"not dispatched", func(run ids.Run) { w.take(run).done(Done{Outcome: OutcomeErrored, Reason: DispatchFailed}) }, PlanFailed},
 		{"unsupported provider", func(run ids.Run) { w.take(run).done(Done{Outcome: OutcomeErrored, Reason: UnsupportedProvider}) }, PlanFailed},
 		{"no changes", func(run ids.Run) { plan(run, false) }, Succeeded},
-		{"discard", func(run ids.Run) { plan(run, true); require.NoError(t, w.runs.Discard(ctx, w.owner, run, "")) }, Rejected},
+		{"discard", func(run ids.Run) { plan(run, true); require.NoError(t, w.runs.Discard(ctx, w.owner, run, Decision{})) }, Rejected},
 		{"expiry", func(run ids.Run) { plan(run, true); w.overdue(run); w.sweep() }, Expired},
 		{"cancel while awaiting", func(run ids.Run) { plan(run, true); require.NoError(t, w.runs.Cancel(ctx, w.owner, run, "")) }, Canceled},
 		{"applied", func(run ids.Run) {
 			plan(run, true)
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 			serial++
 			w.take(run).apply(serial)
 		}, Succeeded},
 		{"apply failed", func(run ids.Run) {
 			plan(run, true)
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 			e := w.take(run)
 			e.start()
 			e.done(failed())
@@ -71,7 +71,7 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 		{"approval stale", func(run ids.Run) {
 			plan(run, true)
 			w.move(ws)
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 		}, Canceled},
 		{"offer expired", func(run ids.Run) {
 			w.leaveLying()
@@ -422,8 +422,8 @@ func TestADecisionAndACancelAtOnceEndInOneWay(t *testing.T) {
 		errs := make([]error, 3)
 		var all sync.WaitGroup
 		for i, fn := range []func() error{
-			func() error { return w.runs.Confirm(ctx, w.owner, run, "") },
-			func() error { return w.runs.Discard(ctx, w.owner, run, "") },
+			func() error { return w.runs.Confirm(ctx, w.owner, run, Decision{}) },
+			func() error { return w.runs.Discard(ctx, w.owner, run, Decision{}) },
 			func() error { return w.runs.Cancel(ctx, w.owner, run, "") },
 		} {
 			all.Go(func() { errs[i] = fn() })

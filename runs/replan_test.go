@@ -43,7 +43,7 @@ func TestAReplanTakesThePlaceOfItsRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, variables, given)
 	e.plan(true)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}))
 	w.take(d.ID).apply(1)
 	w.wantStatus(d.ID, Succeeded)
 	w.wantAdmitted(waits.ID)

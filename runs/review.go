@@ -60,10 +60,13 @@ type Review struct {
 	Detail
 	Policy    *PolicyCheck // nil before there is a plan
 	Approvals []approvals.Entry
-	Resulting ResultingState
-	Stages    []Stage
-	Attempts  []dispatch.Attempt
-	Receipts  []Receipt
+	// Requirement is nil before the plan has come to a decision.
+	Requirement *Requirement
+	Waits       []Arbitration // for a decision that ended without one
+	Resulting   ResultingState
+	Stages      []Stage
+	Attempts    []dispatch.Attempt
+	Receipts    []Receipt
 }
 
 // Page is a part of a list.
@@ -85,6 +88,12 @@ func (s *Service) Review(ctx context.Context, actor authz.Actor, id ids.Run) (v 
 			return err
 		}
 		if v.Approvals, err = approvals.List(ctx, tx, id); err != nil {
+			return err
+		}
+		if v.Requirement, err = s.requirement(ctx, tx, r); err != nil {
+			return err
+		}
+		if v.Waits, err = arbitrations(ctx, tx, id); err != nil {
 			return err
 		}
 		if v.Resulting, err = s.resulting(ctx, tx, r); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
@@ -160,6 +161,8 @@ type Run struct {
 	PolicyScope            string // the digest of them; empty when there are none
 	PolicyVersion          string // the release of the policy-runner that judged the plan; empty when none did
 	PolicyDigest           string
+	ApprovalRule           approvals.Rule  // as it was when the plan came to its decision
+	Approvers              []ids.User      // who has approved, the first in front; the policy is none of them
 	GateReason             string          // which gate keeps it from starting although it is its turn; empty otherwise
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status

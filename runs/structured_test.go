@@ -80,7 +80,7 @@ func TestARunHasTwoLogsWhereClientsDrawIt(t *testing.T) {
 	assert.Equal(t, `{"redacted":true}`, string(text))
 	assert.False(t, w.get(run.ID).GeneratedConfig)
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{}))
 	old := w.take(run.ID) // by a runner that sends no events
 	old.log("for people, too\n")
 	s, err := w.runs.ApplyLog(ctx, w.get(run.ID).ApplyID, dispatch.JSON, 0, 100)
@@ -111,7 +111,7 @@ func TestWhetherClientsDrawARunIsSettledBeforeItsFirstByte(t *testing.T) {
 	_, _, err = w.runs.PlanJSONRedacted(ctx, w.owner, run.PlanID)
 	wantCode(t, err, fault.NotFound, "no_plan")
 
-	require.NoError(t, w.runs.Discard(ctx, w.owner, run.ID, ""))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, run.ID, Decision{}))
 	later := w.run(ws)
 	_, err = w.spaces.Update(ctx, w.owner, ws, workspaces.Changes{Settings: workspaces.Settings{StructuredRunOutputEnabled: ptr(false)}})
 	require.NoError(t, err)

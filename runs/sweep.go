@@ -69,7 +69,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	defer func() { w.last = clock.Now().Round(0) }()
-	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.expireApprovals, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.startTriggered, s.startDestroys, s.startAssessments, s.expireTasks}
+	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.startTriggered, s.startDestroys, s.startAssessments, s.expireTasks, s.expireApprovals}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}
@@ -88,6 +88,17 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 
 // each runs fn in a transaction of its own for every id that the query finds.
 func each[T ~string](ctx context.Context, s *Service, name string, queries postgres.Queries, query string, args postgres.Args, fn func(tx postgres.Tx, id T) error) error {
+	return eachOr(ctx, s, name, queries, query, args, fn, func(T, error) error { return nil })
+}
+
+// eachWaiting is each for runs that wait for a decision, or have it and wait for their apply: where one
+// could not be looked after, its arbitration is asked for.
+func eachWaiting(ctx context.Context, s *Service, name, query string, fn func(tx postgres.Tx, id ids.Run) error) error {
+	return eachOr(ctx, s, name, Queries, query, postgres.Args{}, fn, func(id ids.Run, cause error) error { return s.waitFailed(ctx, id, cause) })
+}
+
+// eachOr is each with something to do about an id whose transaction has failed.
+func eachOr[T ~string](ctx context.Context, s *Service, name string, queries postgres.Queries, query string, args postgres.Args, fn func(tx postgres.Tx, id T) error, failed func(T, error) error) error {
 	var found []T
 	args["limit"] = sweepBatch
 	err := postgres.InSnapshot(ctx, s.db, name, func(tx postgres.Tx) (err error) {
@@ -97,7 +108,7 @@ func each[T ~string](ctx context.Context, s *Service, name string, queries postg
 	var errs []error
 	for _, id := range found {
 		if e := postgres.InTx(ctx, s.db, name, func(tx postgres.Tx) error { return fn(tx, id) }); e != nil {
-			errs = append(errs, e)
+			errs = append(errs, e, failed(id, e))
 		}
 	}
 	return errors.Join(append(errs, err)...)
@@ -202,25 +213,10 @@ func (s *Service) lose(ctx context.Context, tx postgres.Tx, a dispatch.Attempt, 
 	return step(ctx, tx, &r, m)
 }
 
-// expireApprovals ends the runs that nobody decided about in time (AP-05…AP-07).
-func (s *Service) expireApprovals(ctx context.Context) error {
-	return each(ctx, s, "runs.expire-approvals", Queries, "ExpiredApprovals", postgres.Args{}, func(tx postgres.Tx, id ids.Run) error {
-		r, _, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		over, err := postgres.Value[bool](ctx, tx, Queries.Get("ApprovalExpired"), postgres.Args{"id": id})
-		if err != nil || !over {
-			return err
-		}
-		return step(ctx, tx, &r, move{To: Expired, Actor: authz.System(), Reason: "APPROVAL_EXPIRED", Message: "Nobody decided about the plan in time. Start a new run."})
-	})
-}
-
 // discardStalePlans ends the saved plans that can never be applied, because the state
 // they were made from has moved.
 func (s *Service) discardStalePlans(ctx context.Context) error {
-	return each(ctx, s, "runs.discard-stale-plans", Queries, "StaleSavedPlans", postgres.Args{}, func(tx postgres.Tx, id ids.Run) error {
+	return eachWaiting(ctx, s, "runs.discard-stale-plans", "StaleSavedPlans", func(tx postgres.Tx, id ids.Run) error {
 		r, _, err := lock(ctx, tx, id)
 		if err != nil || r.DurableStatus != AwaitingApproval || r.ConfirmedAt != nil {
 			return err

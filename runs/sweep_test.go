@@ -64,7 +64,7 @@ func TestAnOfferThatWasLostCostsNoRun(t *testing.T) {
 func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	w.leaveLying()
 	assert.Equal(t, "runner_lost", w.wantStatus(run, ApplyFailed).DurableReason)
 	w.wantReleased(run)

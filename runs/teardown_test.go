@@ -22,7 +22,7 @@ func (w *world) tearingDown(ws ids.Workspace) *executor {
 	w.Helper()
 	w.confirmed(ws).apply(1)
 	run := w.waiting(ws, as(OperationTeardown))
-	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	return w.take(run)
 }
 
@@ -126,7 +126,7 @@ func TestATeardownThatFailsOrIsRefusedKeepsTheWorkspace(t *testing.T) {
 	e.done(Done{Outcome: OutcomeErrored, TofuStarted: true, ExitCode: 1})
 	w.wantStatus(e.RunID, ApplyFailed)
 	run := w.waiting(ws, as(OperationTeardown))
-	require.NoError(t, w.runs.Discard(ctx, w.owner, run, ""))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, run, Decision{}))
 	_, err := w.spaces.Get(ctx, w.owner, ws)
 	require.NoError(t, err)
 

@@ -189,9 +189,9 @@ func (k *walk) decide() {
 		return
 	}
 	do := rapid.SampledFrom([]func() error{
-		func() error { return k.world.runs.Confirm(ctx, k.owner, run, "") },
-		func() error { return k.world.runs.Confirm(ctx, k.owner, run, "") },
-		func() error { return k.world.runs.Discard(ctx, k.owner, run, "") },
+		func() error { return k.world.runs.Confirm(ctx, k.owner, run, Decision{}) },
+		func() error { return k.world.runs.Confirm(ctx, k.owner, run, Decision{}) },
+		func() error { return k.world.runs.Discard(ctx, k.owner, run, Decision{}) },
 		func() error { return k.world.runs.Cancel(ctx, k.owner, run, "") },
 		func() error { return k.recover(run) },
 	}).Draw(k.T, "decision")

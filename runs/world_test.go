@@ -58,6 +58,7 @@ type world struct {
 	state  *state.Service
 	disp   *dispatch.Service
 	runs   *Service
+	who    *accounts.Service
 	group  accounts.RunnerGroup
 	acme   accounts.Organization
 	owner  authz.Actor
@@ -77,7 +78,7 @@ func newWorldWith(t *testing.T, settings Settings) *world {
 	require.NoError(t, err)
 	objects := artifacts.New(db, store, ring)
 	who := accounts.New(db, objects)
-	w := &world{tester: t, db: db, store: store, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
+	w := &world{tester: t, db: db, store: store, who: who, spaces: workspaces.New(db, who, objects), state: state.New(db, objects), disp: dispatch.New(db, objects, links)}
 	w.runs = New(db, objects, w.spaces, w.state, w.disp, settings)
 	w.acme, err = w.spaces.CreateOrganization(ctx, system, accounts.NewOrganization{Name: "acme"})
 	require.NoError(t, err)
@@ -343,7 +344,7 @@ func (w *world) waiting(ws ids.Workspace, options ...func(*NewRun)) ids.Run {
 func (w *world) confirmed(ws ids.Workspace) *executor {
 	w.Helper()
 	run := w.waiting(ws)
-	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, ""))
+	require.NoError(w, w.runs.Confirm(ctx, w.owner, run, Decision{}))
 	return w.take(run)
 }
 

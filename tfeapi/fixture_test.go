@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/artifacts/storetest"
 	"github.com/holdfast-run/holdfast/authz"
@@ -95,7 +96,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Approvals: approvals.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = New(w.deps)

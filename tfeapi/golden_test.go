@@ -111,10 +111,17 @@ func goldenDocuments(t *testing.T) map[string]document {
 	}
 	review := runs.Review{
 		Detail: run, Policy: &runs.PolicyCheck{ID: "polchk-1111111111111111", DurableStatus: "passed", InputDigest: "ab", ResultDigest: "cd", CompletedAt: &later},
-		Approvals: []approvals.Entry{{ReviewerID: goldAnn, RequesterID: goldAnn, Decision: approvals.Approved, Source: approvals.Native, Comment: "c", DecidedAt: later}},
+		Approvals: []approvals.Entry{goldenApproval(later)},
+		Requirement: &runs.Requirement{
+			Rule: approvals.Rule{Mode: approvals.Manual, Required: 2, Reviewers: [][]ids.Team{{"team-1111111111111111"}}}, Given: 1, Missing: 1,
+			Binding: approvals.Binding{Plan: "ab", Configuration: "cd", LockFile: "ef", Predecessor: "sv-1111111111111111", PredecessorSHA256: "ab", PolicyResult: "cd"},
+		},
+		Waits:     []runs.Arbitration{{WaitError: "e", RequestedAt: at, Outcome: runs.WaitPending, ArbitratedAt: &later}, {WaitError: "f", RequestedAt: later}},
 		Resulting: runs.ResultingState{Status: runs.Recorded, Version: &version}, Stages: []runs.Stage{stage, waiting}, Attempts: []dispatch.Attempt{attempt}, Receipts: []runs.Receipt{receipt},
 	}
 	review.WorkflowDefinition, review.ApplicationBuildSHA = "run-lifecycle@abc", "def"
+	byPolicy := goldenApproval(later)
+	byPolicy.ReviewerID, byPolicy.Source, byPolicy.SpentAt = "", approvals.ByPolicy, &later
 	held := heldSummary(recovery.Report{HeldSince: later, Before: &version, Publication: 1})
 
 	checked := goldenCheck(run, at, later)
@@ -134,6 +141,8 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"configuration-version":  {one: newConfigurationView(runs.Configuration{ID: "cv-1111111111111111", WorkspaceID: goldWS, Status: "errored", Error: "e", CreatedAt: at})},
 		"run":                    {one: newRunView(ann, run, given), included: []view{s.newPlanView(ann, run), s.newApplyView(ann, run)}},
 		"run-review":             {one: newReviewView(ann, review, held)},
+		"run-approvals":          {many: []view{newApprovalView(goldenApproval(later)), newApprovalView(byPolicy)}, page: paging{1, 20}.of(2)},
+		"approval-rule":          {one: newApprovalRuleView(approvals.Said{Place: approvals.Place{Organization: goldOrg, Workspace: goldWS}, Setting: approvals.Setting{Required: &two, Reviewers: []ids.Team{"team-1111111111111111"}}, Effective: review.Requirement.Rule})},
 		"run-recovery":           {one: newRecoveryView(goldenEvidence(at))},
 		"recovery-operation":     {one: newRecoveryOperationView(*goldenEvidence(at).Operation)},
 		"run-stages":             {many: []view{newStageView(stage), newStageView(waiting)}, page: paging{1, 20}.of(2)},
@@ -143,6 +152,14 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"organization-capacity":  {one: &capacityView{Organization: "acme", Pending: 1, Running: 2}},
 		"entitlement-set":        {one: &entitlementsView{ID: "acme", Operations: true, StateStorage: true}},
 		"empty-page-beyond-last": {page: paging{999, 20}.of(41)},
+	}
+}
+
+func goldenApproval(at time.Time) approvals.Entry {
+	return approvals.Entry{
+		ID: "apv-1111111111111111", RunID: goldRun, PlanID: "plan-1111111111111111", Round: 1, ReviewerID: goldAnn, RequesterID: goldAnn, ReviewerTeams: []ids.Team{"team-1111111111111111"},
+		Decision: approvals.Approved, Source: approvals.Native, Comment: "c", DecidedAt: at,
+		Bound: approvals.Bound{PlanDigest: "ab", ConfigurationDigest: "cd", LockFileDigest: "ef", PredecessorVersionID: "sv-1111111111111111", PredecessorSHA256: "ab", PolicyResultDigest: "cd", BindingDigest: "01"},
 	}
 }
 

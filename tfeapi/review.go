@@ -39,7 +39,10 @@ type reviewView struct {
 	Plan                planRecord     `jsonapi:"attr,plan"`
 	PolicyCheck         *policyRecord  `jsonapi:"attr,policy-check"`
 	Approvals           []decision     `jsonapi:"attr,approvals"`
-	Apply               applyRecord    `jsonapi:"attr,apply"`
+	// ApprovalRequirement is null for a run whose plan has not come to a decision.
+	ApprovalRequirement *requirementView `jsonapi:"attr,approval-requirement"`
+	ApprovalWaits       []waitView       `jsonapi:"attr,approval-waits"`
+	Apply               applyRecord      `jsonapi:"attr,apply"`
 	// SourceProvenance is null: no run comes from an ingestion of sources (PV-13).
 	SourceProvenance *struct{}        `jsonapi:"attr,source-provenance"`
 	Recovery         *recoverySummary `jsonapi:"attr,recovery,omitempty"`
@@ -71,12 +74,15 @@ type policyRecord struct {
 }
 
 type decision struct {
-	ReviewerID  string `json:"reviewer-id"`
+	ID          string `json:"id"`
+	ReviewerID  string `json:"reviewer-id"` // empty: the policy
 	RequesterID string `json:"requester-id"`
 	Decision    string `json:"decision"`
 	Source      string `json:"source"`
 	Comment     string `json:"comment"`
 	DecidedAt   string `json:"decided-at"`
+
+	BindingDigest string `json:"binding-digest"`
 }
 
 // applyRecord tells how the apply went; what became of the state stands apart in it,
@@ -159,6 +165,7 @@ func newReviewView(actor authz.Actor, v runs.Review, held *recoverySummary) *rev
 		StatusMessage: r.StatusMessage, WaitingReason: orNull(r.WaitsFor()), DurableHistory: durableHistory(v.Detail), TerraformVersion: r.TerraformVersion,
 		CreatedAt: r.CreatedAt, ApprovalExpiresAt: r.ApprovalExpiresAt, CancelRequestedAt: r.CancelRequestedAt, FinishedAt: r.FinishedAt,
 		Fence: newRunFence(r), Plan: newPlanRecord(r, p), Approvals: newDecisions(v.Approvals),
+		ApprovalRequirement: newRequirementView(v.Requirement), ApprovalWaits: newWaitViews(v.Waits),
 		Apply:    applyRecord{ID: string(r.ApplyID), Status: p.apply, QueuedAt: stamp(r.ConfirmedAt), StartedAt: stamp(cameTo(v.Detail, runs.Applying)), ClosedAt: stamp(applyClosedAt(r)), ResultingState: newResultingState(v.Resulting)},
 		Recovery: held,
 		related: relations{
@@ -186,7 +193,7 @@ func newDecisions(entries []approvals.Entry) []decision {
 	list := make([]decision, 0, len(entries))
 	for _, e := range entries {
 		list = append(list, decision{
-			ReviewerID: string(e.ReviewerID), RequesterID: string(e.RequesterID), Decision: string(e.Decision), Source: string(e.Source),
+			ID: string(e.ID), BindingDigest: e.BindingDigest, ReviewerID: string(e.ReviewerID), RequesterID: string(e.RequesterID), Decision: string(e.Decision), Source: string(e.Source),
 			Comment: e.Comment, DecidedAt: rfc3339(e.DecidedAt),
 		})
 	}

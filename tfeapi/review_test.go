@@ -352,7 +352,11 @@ func TestTheReviewIsAnAllowList(t *testing.T) {
 	slices.Sort(shown)
 	assert.Equal(t, strings.Fields(`
 		application-build-sha apply apply.closed-at apply.id apply.queued-at apply.resulting-state apply.resulting-state.status apply.started-at apply.status
-		approval-expires-at approvals approvals.comment approvals.decided-at approvals.decision approvals.requester-id approvals.reviewer-id approvals.source
+		approval-expires-at approval-requirement approval-requirement.binding approval-requirement.binding-digest approval-requirement.binding.configuration-digest approval-requirement.binding.dependency-bundle-digest
+		approval-requirement.binding.plan-digest approval-requirement.binding.policy-result-digest approval-requirement.binding.predecessor-state-checksum approval-requirement.binding.predecessor-state-version-id
+		approval-requirement.environment-class approval-requirement.exclude-requester approval-requirement.given approval-requirement.missing approval-requirement.mode
+		approval-requirement.required-approvals approval-requirement.reviewer-teams approval-waits
+		approvals approvals.binding-digest approvals.comment approvals.decided-at approvals.decision approvals.id approvals.requester-id approvals.reviewer-id approvals.source
 		cancel-requested-at created-at deployment-status display-label durable-history durable-history.at durable-history.reason durable-history.status
 		durable-reason durable-status fence fence.epoch fence.released finished-at intent-status operation
 		plan plan.finished-at plan.has-changes plan.id plan.resource-additions plan.resource-changes plan.resource-destructions plan.resource-imports plan.status plan.tofu-digest plan.tofu-version

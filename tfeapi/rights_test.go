@@ -153,6 +153,10 @@ func (w *rights) bodyOf(rt route) string {
 		return `{"data":{"type":"state-versions","attributes":{"serial":9,"md5":"d41d8cd98f00b204e9800998ecf8427e"}}}`
 	case strings.HasSuffix(rt.path, "/state-versions") && rt.method == patch:
 		return fmt.Sprintf(`{"data":{"type":"state-versions","relationships":{"rollback-state-version":{"data":{"type":"state-versions","id":%q}}}}}`, w.old)
+	case strings.HasSuffix(rt.path, "/approval-rule"):
+		return `{"data":{"type":"approval-rules","attributes":{}}}`
+	case strings.HasSuffix(rt.path, "/approvals"):
+		return `{"data":{"type":"run-approvals","attributes":{"decision":"approved"}}}`
 	case strings.HasSuffix(rt.path, "/tag-bindings"):
 		return `{"data":[]}`
 	}

@@ -303,11 +303,3 @@ func actOnRun(r *request, act func(run ids.Run, comment string) error) (answer, 
 	}
 	return accepted(), act(run, attributes.Comment.Or(""))
 }
-
-func (s *server) applyRun(r *request) (answer, error) {
-	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Confirm(r.ctx, r.actor, run, comment) })
-}
-
-func (s *server) discardRun(r *request) (answer, error) {
-	return actOnRun(r, func(run ids.Run, comment string) error { return s.Runs.Discard(r.ctx, r.actor, run, comment) })
-}

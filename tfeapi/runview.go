@@ -42,6 +42,8 @@ type runView struct {
 	DurableReason     string     `jsonapi:"attr,durable-reason"`
 	StatusMessage     string     `jsonapi:"attr,status-message"`
 	ApprovalExpiresAt *time.Time `jsonapi:"attr,approval-expires-at,iso8601"`
+	ApprovalsRequired int        `jsonapi:"attr,approvals-required"`
+	ApprovalsGiven    int        `jsonapi:"attr,approvals-given"`
 	RecoveredAt       *time.Time `jsonapi:"attr,recovered-at,iso8601"`
 	Fence             *runFence  `jsonapi:"attr,fence"`
 
@@ -103,7 +105,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		TerraformVersion: r.TerraformVersion,
 		Variables:        make([]runVariable, 0, len(variables)),
 		DurableStatus:    string(r.DurableStatus), DurableReason: r.DurableReason, StatusMessage: r.StatusMessage,
-		ApprovalExpiresAt: r.ApprovalExpiresAt, RecoveredAt: r.RecoveredAt, Fence: newRunFence(r),
+		ApprovalExpiresAt: r.ApprovalExpiresAt, ApprovalsRequired: r.ApprovalRule.Settled().Required, ApprovalsGiven: len(r.Approvers), RecoveredAt: r.RecoveredAt, Fence: newRunFence(r),
 		WorkflowInstanceID: string(r.ID), WorkflowDefinition: r.WorkflowDefinition, ApplicationBuildSHA: r.ApplicationBuildSHA,
 		Operation: string(r.Operation), IntentStatus: string(r.IntentStatus()), DisplayLabel: r.Label(), WaitingReason: orNull(r.WaitsFor()),
 		DurableHistory: durableHistory(d),

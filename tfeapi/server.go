@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/dispatch"
@@ -46,8 +47,9 @@ type Deps struct {
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service
 	// RunTasks keeps which services are asked about runs.
-	RunTasks *runtasks.Service
-	Links    *envelope.Links
+	RunTasks  *runtasks.Service
+	Approvals *approvals.Service
+	Links     *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener

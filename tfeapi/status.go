@@ -30,7 +30,9 @@ type runFacts struct {
 
 	priced bool // there is a cost estimate of its plan
 
-	tasks runtasks.Stage // those that the run waits for; empty: none
+	tasks          runtasks.Stage // those that the run waits for; empty: none
+	callerApproved bool           // and has used it
+	approved       bool           // somebody has approved, perhaps not the last one that is needed
 }
 
 // factsOf gathers them.
@@ -41,6 +43,7 @@ func factsOf(actor authz.Actor, r runs.Run) runFacts {
 		autoApply: r.AutoApply, confirmed: r.ConfirmedAt != nil, applyAttempt: r.ApplyAttempt != "", planJustFinished: r.PlanJustFinished,
 		cancelRequested: r.CancelRequestedAt != nil, forceCancelDue: r.ForceCancelable(),
 		callerMayDecide: authz.Can(actor, authz.RunApply, r.Object()), policies: r.PolicySets > 0, tasks: r.WaitsForTasks(), priced: r.CostEstimateID != "",
+		callerApproved: actor.User != "" && slices.Contains(r.Approvers, actor.User), approved: len(r.Approvers) > 0,
 	}
 }
 
@@ -96,6 +99,8 @@ func awaitingApproval(f runFacts) projection {
 		p.run, p.apply = "pre_apply_running", "queued"
 	case f.confirmed:
 		p.run, p.apply = "confirmed", "queued"
+	case f.callerApproved: // and waits for the others: its client has said yes and must not end (§3.1 row 9)
+		p.run, p.apply = "confirmed", "pending"
 	default:
 		p.run, p.apply = "planned", "pending"
 		if f.priced {
@@ -127,7 +132,7 @@ func ended(f runFacts) projection {
 	case runs.PolicyFailed:
 		return projection{run: "errored", plan: "finished", apply: "unreachable"}
 	case runs.Rejected, runs.Expired:
-		if f.autoApply || f.confirmed {
+		if f.autoApply || f.confirmed || f.approved {
 			return projection{run: "errored", plan: "finished", apply: "unreachable"}
 		}
 		return projection{run: "discarded", plan: "finished", apply: "unreachable"}

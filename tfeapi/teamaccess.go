@@ -6,7 +6,7 @@ import (
 )
 
 // teamWorkspaceView is on the wire what a team may do in a workspace. Its attributes
-// run-recover and state-recover are this server's own.
+// run-recover, state-recover and production-act are this server's own.
 type teamWorkspaceView struct {
 	ID               string `jsonapi:"primary,team-workspaces"`
 	Access           string `jsonapi:"attr,access"`
@@ -19,6 +19,7 @@ type teamWorkspaceView struct {
 	PolicyOverrides  bool   `jsonapi:"attr,policy-overrides"`
 	RunRecover       bool   `jsonapi:"attr,run-recover"`
 	StateRecover     bool   `jsonapi:"attr,state-recover"`
+	ProductionAct    bool   `jsonapi:"attr,production-act"`
 	related          relations
 }
 
@@ -28,7 +29,7 @@ func newTeamWorkspaceView(t workspaces.TeamAccess) *teamWorkspaceView {
 	a := t.Access
 	return &teamWorkspaceView{
 		ID: t.ID, Access: a.Level, Runs: a.Runs, Variables: a.Variables, StateVersions: a.StateVersions, SentinelMocks: a.SentinelMocks,
-		WorkspaceLocking: a.Locking, RunTasks: a.RunTasks, PolicyOverrides: a.PolicyOverrides, RunRecover: a.RunRecover, StateRecover: a.StateRecover,
+		WorkspaceLocking: a.Locking, RunTasks: a.RunTasks, PolicyOverrides: a.PolicyOverrides, RunRecover: a.RunRecover, StateRecover: a.StateRecover, ProductionAct: a.ProductionAct,
 		related: relations{"team": ref{"teams", string(t.Team)}, "workspace": ref{"workspaces", string(t.Workspace)}},
 	}
 }
@@ -44,6 +45,7 @@ type teamWorkspaceAttributes struct {
 	PolicyOverrides  Opt[bool]   `json:"policy-overrides"`
 	RunRecover       Opt[bool]   `json:"run-recover"`
 	StateRecover     Opt[bool]   `json:"state-recover"`
+	ProductionAct    Opt[bool]   `json:"production-act"`
 }
 
 func readTeamWorkspace(r *request) (in input[teamWorkspaceAttributes], said workspaces.AccessChanges, err error) {
@@ -58,7 +60,7 @@ func readTeamWorkspace(r *request) (in input[teamWorkspaceAttributes], said work
 	return in, workspaces.AccessChanges{
 		Level: a.Access.Pointer(), Runs: a.Runs.Pointer(), Variables: a.Variables.Pointer(), StateVersions: a.StateVersions.Pointer(), SentinelMocks: a.SentinelMocks.Pointer(),
 		Locking: a.WorkspaceLocking.Pointer(), RunTasks: a.RunTasks.Pointer(), PolicyOverrides: a.PolicyOverrides.Pointer(),
-		RunRecover: a.RunRecover.Pointer(), StateRecover: a.StateRecover.Pointer(),
+		RunRecover: a.RunRecover.Pointer(), StateRecover: a.StateRecover.Pointer(), ProductionAct: a.ProductionAct.Pointer(),
 	}, nil
 }
 
@@ -165,6 +167,7 @@ type workspacesAccessView struct {
 	PolicyOverrides bool   `json:"policy-overrides"`
 	RunRecover      bool   `json:"run-recover"`
 	StateRecover    bool   `json:"state-recover"`
+	ProductionAct   bool   `json:"production-act"`
 }
 
 func (v *teamProjectView) relations() relations { return v.related }
@@ -175,7 +178,7 @@ func newTeamProjectView(t workspaces.TeamAccess) *teamProjectView {
 		ID: t.ID, Access: a.Level, ProjectAccess: projectAccessView{a.Settings, a.Teams, a.VariableSets},
 		WorkspaceAccess: workspacesAccessView{
 			Runs: a.Runs, SentinelMocks: a.SentinelMocks, StateVersions: a.StateVersions, Variables: a.Variables, Create: a.Create, Locking: a.Locking,
-			Move: a.Move, Delete: a.Delete, RunTasks: a.RunTasks, PolicyOverrides: a.PolicyOverrides, RunRecover: a.RunRecover, StateRecover: a.StateRecover,
+			Move: a.Move, Delete: a.Delete, RunTasks: a.RunTasks, PolicyOverrides: a.PolicyOverrides, RunRecover: a.RunRecover, StateRecover: a.StateRecover, ProductionAct: a.ProductionAct,
 		},
 		related: relations{"team": ref{"teams", string(t.Team)}, "project": ref{"projects", string(t.Project)}},
 	}
@@ -201,6 +204,7 @@ type teamProjectAttributes struct {
 		PolicyOverrides *bool   `json:"policy-overrides"`
 		RunRecover      *bool   `json:"run-recover"`
 		StateRecover    *bool   `json:"state-recover"`
+		ProductionAct   *bool   `json:"production-act"`
 	}] `json:"workspace-access"`
 }
 
@@ -216,7 +220,7 @@ func readTeamProject(r *request) (in input[teamProjectAttributes], said workspac
 	return in, workspaces.AccessChanges{
 		Level: in.Attributes.Access.Pointer(), Settings: p.Settings, Teams: p.Teams, VariableSets: p.VariableSets,
 		Runs: w.Runs, SentinelMocks: w.SentinelMocks, StateVersions: w.StateVersions, Variables: w.Variables, Create: w.Create, Locking: w.Locking,
-		Move: w.Move, Delete: w.Delete, RunTasks: w.RunTasks, PolicyOverrides: w.PolicyOverrides, RunRecover: w.RunRecover, StateRecover: w.StateRecover,
+		Move: w.Move, Delete: w.Delete, RunTasks: w.RunTasks, PolicyOverrides: w.PolicyOverrides, RunRecover: w.RunRecover, StateRecover: w.StateRecover, ProductionAct: w.ProductionAct,
 	}, nil
 }
 

@@ -17,7 +17,7 @@ type Access struct {
 	StateVersions string // "none", "read-outputs", "read" or "write"
 	SentinelMocks string // "none" or "read"
 	Locking, RunTasks, PolicyOverrides,
-	RunRecover, StateRecover bool // the two that Terraform Cloud does not know
+	RunRecover, StateRecover, ProductionAct bool // those that Terraform Cloud does not know
 
 	// Of a project only.
 	Settings             string // "read", "update" or "delete"
@@ -29,8 +29,8 @@ type Access struct {
 // AccessChanges are what a request says about an access; nil stays as it is or, of a new
 // custom access, is the least.
 type AccessChanges struct {
-	Level, Runs, Variables, StateVersions, SentinelMocks, Settings, Teams, VariableSets *string
-	Locking, RunTasks, PolicyOverrides, RunRecover, StateRecover, Create, Move, Delete  *bool
+	Level, Runs, Variables, StateVersions, SentinelMocks, Settings, Teams, VariableSets               *string
+	Locking, RunTasks, PolicyOverrides, RunRecover, StateRecover, ProductionAct, Create, Move, Delete *bool
 }
 
 const custom = "custom"
@@ -97,6 +97,7 @@ var flags = []flag{
 	{"Policy overrides", "policy-overrides", func(a *Access) *bool { return &a.PolicyOverrides }, func(c AccessChanges) *bool { return c.PolicyOverrides }, "workspace:policy-overrides", authz.PoliciesOverride, false},
 	{"Run recover", "run-recover", func(a *Access) *bool { return &a.RunRecover }, func(c AccessChanges) *bool { return c.RunRecover }, "workspace:run-recover", authz.RunRecover, false},
 	{"State recover", "state-recover", func(a *Access) *bool { return &a.StateRecover }, func(c AccessChanges) *bool { return c.StateRecover }, "workspace:state-recover", authz.StateRecover, false},
+	{"Production act", "production-act", func(a *Access) *bool { return &a.ProductionAct }, func(c AccessChanges) *bool { return c.ProductionAct }, "workspace:production-act", authz.ProductionAct, false},
 	{"Create", "create", func(a *Access) *bool { return &a.Create }, func(c AccessChanges) *bool { return c.Create }, "project:create", authz.WorkspaceCreate, true},
 	{"Move", "move", func(a *Access) *bool { return &a.Move }, func(c AccessChanges) *bool { return c.Move }, "workspace:move", authz.WorkspaceMove, true},
 	{"Delete", "delete", func(a *Access) *bool { return &a.Delete }, func(c AccessChanges) *bool { return c.Delete }, "workspace:delete", authz.WorkspaceDelete, true},
@@ -148,7 +149,7 @@ func (p place) levels(before Access, c AccessChanges) ([]authz.Level, error) {
 	var levels []authz.Level
 	after := before
 	if before.Level != custom { // who leaves a fixed level does not keep what it may not know of
-		after.RunRecover, after.StateRecover = false, false
+		after.RunRecover, after.StateRecover, after.ProductionAct = false, false, false
 	}
 	for _, part := range parts {
 		if !p.has(part.onlyProject) {

@@ -75,6 +75,16 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 	return projects, total, err
 }
 
+// AllowedProject loads a project for an actor who wants to do action: NotFound also when the
+// actor does not see the project, Forbidden when it sees it but may not.
+func AllowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
+	project, err := loadProject(ctx, tx, id)
+	if err != nil {
+		return Project{}, err
+	}
+	return project, authz.Allow(actor, action, project.object())
+}
+
 // Project gives a project by id.
 func (s *Service) Project(ctx context.Context, actor authz.Actor, id ids.Project) (Project, error) {
 	var project Project
@@ -111,19 +121,6 @@ func loadProject(ctx context.Context, tx postgres.Tx, id ids.Project) (Project, 
 		return Project{}, fault.Missing("project", string(id))
 	}
 	return project, err
-}
-
-// AllowedProject gives a project to an actor who wants to do action to it: NotFound also
-// when the actor does not see it, Forbidden when it sees it but may not.
-func AllowedProject(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.Project) (Project, error) {
-	project, err := loadProject(ctx, tx, id)
-	if err != nil {
-		return Project{}, err
-	}
-	if err := authz.Allow(actor, action, project.object()); err != nil {
-		return Project{}, err
-	}
-	return project, nil
 }
 
 // DefaultProject gives the project in which new workspaces of the organization go.

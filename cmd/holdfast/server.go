@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/config"
@@ -210,7 +211,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
