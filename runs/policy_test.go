@@ -141,7 +141,7 @@ func TestAllowedPlansWaitForADecision(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, policies.Counts{Passed: 1}, e.Counts)
 	assert.Equal(t, d.PolicyScope, e.Scope)
-	version, err := w.policies().Version(ctx, w.member, set.CurrentVersion)
+	version, err := w.policies().Version(ctx, w.owner, set.CurrentVersion)
 	require.NoError(t, err)
 	assert.Equal(t, version.Release(), e.Runtime, "what published is what judged (PO-07)")
 	assert.Equal(t, gates.Release{Version: d.PolicyVersion, Digest: d.PolicyDigest}, e.Runtime)
