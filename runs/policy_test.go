@@ -147,7 +147,7 @@ func TestAllowedPlansWaitForADecision(t *testing.T) {
 	assert.Equal(t, gates.Release{Version: d.PolicyVersion, Digest: d.PolicyDigest}, e.Runtime)
 	assert.Len(t, e.Runtime.Digest, 64)
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}))
 	assert.Equal(t, 1, count(w, "select count(*) from approvals where run_id = @r and policy_result_digest = @d", postgres.Args{"r": d.ID, "d": check.ResultDigest}))
 	w.take(d.ID).apply(1)
 	w.wantStatus(d.ID, Succeeded)
@@ -193,7 +193,7 @@ func TestAForbiddenPlanEnds(t *testing.T) {
 	}
 	assert.Equal(t, CheckFailed, w.check(d.ID).DurableStatus)
 	w.wantAdmitted(next)
-	wantCode(t, w.runs.Confirm(ctx, w.owner, d.ID, ""), fault.Conflict, "invalid_transition")
+	wantCode(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}), fault.Conflict, "invalid_transition")
 	wantCode(t, w.runs.OverridePolicy(ctx, w.owner, d.ID), fault.Conflict, "policy_not_overridable")
 	wantCode(t, w.runs.OverridePolicy(ctx, w.member, d.ID), fault.Forbidden, "forbidden")
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, next, ""))

@@ -385,7 +385,7 @@ func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
 			w.exec("update runs set configuration_object_id = plan_object_id where id = @r", postgres.Args{"r": run})
 		}, "the configuration has changed"},
 		"the policy result": {func(run ids.Run) {
-			w.exec("update policy_checks set result_digest = 'another' where run_id = @r", postgres.Args{"r": run})
+			w.exec("update runs set policy_scope = 'another' where id = @r", postgres.Args{"r": run})
 		}, "the policy result has changed"},
 		"the state": {func(run ids.Run) {
 			w.exec("insert into state_versions (id, organization_id, workspace_id, status, epoch, holder_kind, holder_id, declared_serial, declared_md5, serial, lineage, size, sha256, object_id, finalized_at, expires_at) "+
