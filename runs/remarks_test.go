@@ -36,7 +36,7 @@ func TestWhoConfirmsIsShownAndHisCommentKept(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	assert.Empty(t, w.get(run).ConfirmedBy)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, "go on"))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{Comment: "go on"}))
 	d := w.get(run)
 	assert.Equal(t, w.owner.User, d.ConfirmedBy)
 	require.Len(t, d.Comments, 1)

@@ -177,7 +177,7 @@ func TestAPromotionAndItsSourceKeepTheirHistories(t *testing.T) {
 	source := w.kept(w.workspace())
 	before := w.get(source)
 	p := w.promote(source)
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, p.ID, Decision{}))
 	w.take(p.ID).apply(1)
 	after, promoted := w.get(source), w.wantStatus(p.ID, Succeeded)
 	assert.Equal(t, before.History, after.History)

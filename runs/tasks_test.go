@@ -133,7 +133,7 @@ func TestARunAsksItsTasks(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, log.Final)
 
-	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, ""))
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}))
 	_, found = w.poll()
 	require.False(t, found, "no apply before its tasks have passed")
 	require.NoError(t, w.runs.prepareWaiting(ctx))
@@ -159,7 +159,7 @@ func TestAMandatoryTaskEndsTheRun(t *testing.T) {
 			w.take(d.ID).plan(true)
 		}
 		if stage == runtasks.PreApply {
-			require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, ""))
+			require.NoError(t, w.runs.Confirm(ctx, w.owner, d.ID, Decision{}))
 		}
 		k.send()
 		require.NoError(t, k.says(d.ID, stage, runtasks.Failed, "too dear"), stage)
@@ -201,7 +201,7 @@ func TestWhatARunAsksIsFixed(t *testing.T) {
 	k.send()
 	require.NoError(t, k.says(d.ID, runtasks.PostPlan, runtasks.Failed, "I would not"))
 	assert.Equal(t, AwaitingApproval, k.status1(d.ID))
-	require.NoError(t, w.runs.Discard(ctx, w.owner, d.ID, ""))
+	require.NoError(t, w.runs.Discard(ctx, w.owner, d.ID, Decision{}))
 
 	_, err = k.tasks.Update(ctx, w.owner, k.task.ID, runtasks.TaskChanges{GlobalEnforcement: ptr(runtasks.Mandatory)})
 	require.NoError(t, err)
