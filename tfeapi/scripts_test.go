@@ -189,7 +189,13 @@ func TestFiltersKnowEveryStatus(t *testing.T) {
 	assert.Equal(t, []string{"dispatch_pending", "queued"}, durableStatuses([]string{"pending"}))
 	assert.Equal(t, []string{"succeeded"}, durableStatuses([]string{"applied"}))
 	assert.Contains(t, durableStatuses([]string{"planned"}), "awaiting_approval")
-	assert.Empty(t, durableStatuses([]string{"cost_estimated"}))
+	for shown, want := range map[string]string{
+		"cost_estimated": "awaiting_approval", "policy_checked": "awaiting_approval", "policy_checking": "policy_evaluating", "pre_plan_running": "queued",
+		"post_plan_running": "plan_complete", "pre_apply_running": "awaiting_approval",
+	} {
+		assert.Contains(t, durableStatuses([]string{shown}), want, shown)
+	}
+	assert.Empty(t, durableStatuses([]string{"fetching"}))
 }
 
 // resourceOf is a resource with one instance, or with one for each key.
