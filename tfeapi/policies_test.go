@@ -254,7 +254,7 @@ func TestThePolicyCheckOfARun(t *testing.T) {
 	_, err = w.client.PolicyChecks.Override(ctx, id)
 	assert.ErrorContains(t, err, "policy_not_overridable")
 	_, err = w.as(w.bob).PolicyChecks.Override(ctx, id)
-	assert.ErrorContains(t, err, "policy:override")
+	assert.ErrorContains(t, err, "policies:override")
 	_, err = w.client.PolicyChecks.Read(ctx, "polchk-1111111111111111")
 	assert.ErrorIs(t, err, tfe.ErrResourceNotFound)
 	assert.NotContains(t, string(w.bytes("/api/v2/policy-checks/"+id+"/input")), "invented")
