@@ -10,6 +10,11 @@ type Scope struct {
 	Workspaces []ids.Workspace
 }
 
+// Everywhere is for a list whose reader has been asked about already.
+func Everywhere() Scope {
+	return Scope{All: true, Projects: []ids.Project{}, Workspaces: []ids.Workspace{}}
+}
+
 // Where gives the workspaces of the organization to which actor may do action, so that a
 // list needs one statement however long it is. It says the same as Can does for each.
 func Where(actor Actor, action Action, org ids.Organization) Scope {

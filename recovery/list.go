@@ -22,6 +22,7 @@ type Held struct {
 }
 
 type heldRow struct {
+	ProjectID   ids.Project
 	WorkspaceID ids.Workspace
 	RunID       ids.Run
 	Waiting     int
@@ -40,7 +41,7 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 			return err
 		}
 		for _, row := range rows {
-			object := authz.Object{Organization: org.ID, Workspace: row.WorkspaceID, Noun: "workspace", Name: string(row.WorkspaceID)}
+			object := authz.Object{Organization: org.ID, Project: row.ProjectID, Workspace: row.WorkspaceID, Noun: "workspace", Name: string(row.WorkspaceID)}
 			if !authz.Can(actor, authz.WorkspaceRead, object) || !authz.Can(actor, authz.RunRead, object) {
 				continue
 			}

@@ -77,7 +77,7 @@ returning {OperationColumns};
 
 
 -- fragment: LostColumns
-l.id, l.organization_id, l.workspace_id, l.run_id, l.principal_id, l.request_digest, l.reason, l.from_epoch, coalesce(l.current_version_id, '') as current_version_id,
+l.id, l.organization_id, (select w.project_id from workspaces w where w.id = l.workspace_id) as project_id, l.workspace_id, l.run_id, l.principal_id, l.request_digest, l.reason, l.from_epoch, coalesce(l.current_version_id, '') as current_version_id,
     l.current_sha256, l.current_size, l.reservation_epoch, l.committed_at
 
 -- name: LostInsert
@@ -99,7 +99,7 @@ select {LostColumns} from lost_recoveries l where l.run_id = @run_id order by l.
 
 -- name: HeldOf
 -- Whoever holds a workspace for recovery is a run, or stands for one that was lost.
-select f.workspace_id, f.holder_id as run_id,
+select w.project_id, f.workspace_id, f.holder_id as run_id,
        (select count(*) from runs r where r.workspace_id = f.workspace_id and r.durable_status = 'queued' and r.admitted_at is null and not r.plan_only) as waiting
   from workspace_fences f
   join workspaces w on w.id = f.workspace_id and w.deleted_at is null

@@ -33,6 +33,7 @@ type lostHold struct {
 type lostRow struct {
 	ID               ids.Recovery
 	OrganizationID   ids.Organization
+	ProjectID        ids.Project // of the workspace
 	WorkspaceID      ids.Workspace
 	RunID            ids.Run
 	PrincipalID      ids.User
@@ -100,7 +101,7 @@ func lostReplay(ctx context.Context, tx postgres.Tx, actor authz.Actor, run ids.
 		return op, false, fmt.Errorf("read the recovery of the lost %s: %w", run, err)
 	}
 	for _, action := range []authz.Action{authz.RunRecover, authz.StateRecover} {
-		if err := authz.Allow(actor, action, authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "run", Name: string(run)}); err != nil {
+		if err := authz.Allow(actor, action, authz.Object{Organization: row.OrganizationID, Project: row.ProjectID, Workspace: row.WorkspaceID, Noun: "run", Name: string(run)}); err != nil {
 			return op, false, err
 		}
 	}

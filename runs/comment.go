@@ -75,8 +75,8 @@ func (s *Service) Comment(ctx context.Context, actor authz.Actor, id ids.Comment
 		if err != nil {
 			return err
 		}
-		if err := authz.Allow(actor, authz.RunRead, authz.Object{Organization: row.OrganizationID, Workspace: row.WorkspaceID, Noun: "comment", Name: string(id)}); err != nil {
-			return err
+		if _, err := visibleRun(ctx, tx, actor, row.RunID); err != nil {
+			return missingAs(err, "comment", string(id))
 		}
 		c, err = s.openComment(ctx, tx, row)
 		return err

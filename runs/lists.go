@@ -24,22 +24,24 @@ type Filter struct {
 	Limit, Offset int
 }
 
-func (f Filter) args(org ids.Organization, workspace ids.Workspace) postgres.Args {
+// args selects runs of the organization, in one workspace where that is not empty, as far as
+// they are seen.
+func (f Filter) args(org ids.Organization, workspace ids.Workspace, seen authz.Scope) postgres.Args {
 	return postgres.Args{
-		"organization_id": org, "workspace_id": workspace, "include_plan_only": f.PlanOnly, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
+		"organization_id": org, "workspace_id": workspace, "all": seen.All, "projects": seen.Projects, "visible": seen.Workspaces, "include_plan_only": f.PlanOnly, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
 		"operations": orEmpty(f.Operations), "username": f.User, "search": f.Search, "workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "nothing": f.Nothing,
 	}
 }
 
-// OrganizationRuns gives the runs of an organization, newest first, and whether there are
-// more after them. They are not counted: there may be a million.
+// OrganizationRuns gives the runs of an organization that the actor sees, newest first, and
+// whether there are more after them. They are not counted: there may be a million.
 func (s *Service) OrganizationRuns(ctx context.Context, actor authz.Actor, organization string, f Filter) (list []Detail, more bool, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.organization-runs", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.RunRead, organization)
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
 		if err != nil {
 			return err
 		}
-		args := f.args(org.ID, "")
+		args := f.args(org.ID, "", authz.Where(actor, authz.RunRead, org.ID))
 		args["limit"], args["offset"] = f.Limit+1, f.Offset
 		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 type PlanExport struct {
 	ID             ids.PlanExport
 	OrganizationID ids.Organization
+	ProjectID      ids.Project // of the workspace
 	WorkspaceID    ids.Workspace
 	RunID          ids.Run
 	PlanID         ids.Plan
@@ -30,7 +31,7 @@ const SentinelMocks = "sentinel-mock-bundle-v0"
 const exportLifetime = time.Hour
 
 func (e PlanExport) object() authz.Object {
-	return authz.Object{Organization: e.OrganizationID, Workspace: e.WorkspaceID, Noun: "plan export", Name: string(e.ID)}
+	return authz.Object{Organization: e.OrganizationID, Project: e.ProjectID, Workspace: e.WorkspaceID, Noun: "plan export", Name: string(e.ID)}
 }
 
 // ExportPlan makes a finished plan ready. For those who may read the whole plan, see

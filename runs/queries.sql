@@ -134,6 +134,7 @@ select id from runs where apply_id = @id;
 
 -- fragment: SelectedRuns
  where r.organization_id = @organization_id and (@workspace_id::text = '' or r.workspace_id = @workspace_id) and not @nothing::boolean
+   and (@all::boolean or r.workspace_id = any(@visible::text[]) or r.workspace_id in (select x.id from workspaces x where x.project_id = any(@projects::text[])))
    and (@include_plan_only::boolean or not r.plan_only)
    and (cardinality(@statuses::text[]) = 0 or r.durable_status = any(@statuses))
    and (cardinality(@sources::text[]) = 0 or r.source = any(@sources))
@@ -176,14 +177,14 @@ insert into plan_exports (id, organization_id, workspace_id, run_id, data_type, 
 values (@id, @organization_id, @workspace_id, @run_id, @data_type, clock_timestamp() + make_interval(secs => @seconds::float8));
 
 -- name: PlanExportByID
-select e.id, e.organization_id, e.workspace_id, e.run_id, r.plan_id, e.data_type, e.created_at, e.expires_at, e.expires_at <= clock_timestamp() as over
-  from plan_exports e join runs r on r.id = e.run_id where e.id = @id;
+select e.id, e.organization_id, w.project_id, e.workspace_id, e.run_id, r.plan_id, e.data_type, e.created_at, e.expires_at, e.expires_at <= clock_timestamp() as over
+  from plan_exports e join runs r on r.id = e.run_id join workspaces w on w.id = e.workspace_id where e.id = @id;
 
 -- name: PlanExportDelete
 delete from plan_exports where id = @id;
 
 -- fragment: TriggerColumns
-t.id, t.organization_id as organization, t.workspace_id as workspace, w.name as workspace_name, t.source_id as source, f.name as source_name,
+t.id, t.organization_id as organization, w.project_id as project, t.workspace_id as workspace, w.name as workspace_name, t.source_id as source, f.name as source_name,
        coalesce(t.created_by, '') as created_by, t.created_at
   from run_triggers t
   join workspaces w on w.id = t.workspace_id and w.deleted_at is null
@@ -192,16 +193,20 @@ t.id, t.organization_id as organization, t.workspace_id as workspace, w.name as 
 -- name: TriggerByID
 select {TriggerColumns} where t.id = @id;
 
+-- fragment: SelectedTriggers
+ where case when @outbound::boolean then t.source_id else t.workspace_id end = @workspace_id
+   and (@all::boolean or w.project_id = any(@projects::text[]) or w.id = any(@visible::text[]))
+
 -- name: Triggers
 select {TriggerColumns}
- where case when @outbound::boolean then t.source_id else t.workspace_id end = @workspace_id
+{SelectedTriggers}
  order by t.created_at desc, t.id limit @limit offset @offset;
 
 -- name: TriggersCount
 select count(*) from run_triggers t
   join workspaces w on w.id = t.workspace_id and w.deleted_at is null
   join workspaces f on f.id = t.source_id and f.deleted_at is null
- where case when @outbound::boolean then t.source_id else t.workspace_id end = @workspace_id;
+{SelectedTriggers};
 
 -- name: TriggerInsert
 insert into run_triggers (id, organization_id, workspace_id, source_id, created_by)

@@ -345,7 +345,7 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Wor
 		if err != nil {
 			return err
 		}
-		args := f.args(w.Organization, workspace)
+		args := f.args(w.Organization, workspace, authz.Everywhere())
 		if total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args); err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 type Trigger struct {
 	ID            ids.RunTrigger
 	Organization  ids.Organization
+	Project       ids.Project // of the workspace
 	Workspace     ids.Workspace
 	WorkspaceName string
 	Source        ids.Workspace
@@ -38,13 +39,17 @@ const (
 )
 
 // Triggers gives those that start runs of the workspace, or with outbound those that its
-// own applies serve; the newest first, and how many there are.
+// own applies serve in workspaces that the actor sees; the newest first, and how many there are.
 func (s *Service) Triggers(ctx context.Context, actor authz.Actor, workspace ids.Workspace, outbound bool, limit, offset int) (list []Trigger, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.triggers", func(tx postgres.Tx) error {
-		if _, err := workspaces.Allowed(ctx, tx, actor, authz.WorkspaceRead, workspace); err != nil {
+		w, err := workspaces.Allowed(ctx, tx, actor, authz.WorkspaceRead, workspace)
+		if err != nil {
 			return err
 		}
-		args := postgres.Args{"workspace_id": workspace, "outbound": outbound, "limit": limit, "offset": offset}
+		seen := authz.Where(actor, authz.WorkspaceRead, w.Organization)
+		args := postgres.Args{
+			"workspace_id": workspace, "outbound": outbound, "all": seen.All || !outbound, "projects": seen.Projects, "visible": seen.Workspaces, "limit": limit, "offset": offset,
+		}
 		if list, err = postgres.All[Trigger](ctx, tx, Queries.Get("Triggers"), args); err != nil {
 			return err
 		}
@@ -71,7 +76,7 @@ func allowedTrigger(ctx context.Context, tx postgres.Tx, actor authz.Actor, acti
 	if err != nil {
 		return Trigger{}, err
 	}
-	if err := authz.Allow(actor, action, authz.Object{Organization: t.Organization, Workspace: t.Workspace, Noun: "run trigger", Name: string(id)}); err != nil {
+	if err := authz.Allow(actor, action, authz.Object{Organization: t.Organization, Project: t.Project, Workspace: t.Workspace, Noun: "run trigger", Name: string(id)}); err != nil {
 		return Trigger{}, err
 	}
 	return t, nil
@@ -99,7 +104,9 @@ func (s *Service) CreateTrigger(ctx context.Context, actor authz.Actor, workspac
 		if err != nil {
 			return err
 		}
-		had, err := postgres.Value[int](ctx, tx, Queries.Get("TriggersCount"), postgres.Args{"workspace_id": workspace, "outbound": false})
+		had, err := postgres.Value[int](ctx, tx, Queries.Get("TriggersCount"), postgres.Args{
+			"workspace_id": workspace, "outbound": false, "all": true, "projects": []ids.Project{}, "visible": []ids.Workspace{},
+		})
 		if err != nil {
 			return err
 		}

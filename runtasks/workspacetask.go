@@ -74,8 +74,11 @@ func (s *Service) Attach(ctx context.Context, actor authz.Actor, wt WorkspaceTas
 			return err
 		}
 		t, err := s.load(ctx, tx, wt.TaskID)
-		if err != nil || t.Organization != w.Organization {
-			return fault.Missing("run task", string(wt.TaskID))
+		if err == nil && t.Organization != w.Organization {
+			err = fault.Missing("run task", string(wt.TaskID))
+		}
+		if err != nil {
+			return err
 		}
 		wt.ID, wt.OrganizationID = ids.New[ids.WorkspaceTask](), w.Organization
 		_, err = postgres.Exec(ctx, tx, Queries.Get("WorkspaceTaskInsert"), wt.args())

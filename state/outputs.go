@@ -242,7 +242,7 @@ func (s *Service) some(ctx context.Context, actor authz.Actor, action authz.Acti
 		for _, r := range rows {
 			v := r.version()
 			foreign := actor.Kind == authz.AttemptActor && v.ID != actor.Predecessor && v.Run != actor.Run // ST-01
-			if !v.gone && !foreign && authz.Can(actor, action, authz.Object{Organization: v.Organization, Workspace: v.Workspace}) {
+			if !v.gone && !foreign && authz.Can(actor, action, authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace}) {
 				seen = append(seen, v)
 			}
 		}

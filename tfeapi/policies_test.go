@@ -91,7 +91,7 @@ func TestPolicySetsOnTheWire(t *testing.T) {
 	_, err = w.client.PolicySets.Read(ctx, set.ID)
 	assert.ErrorIs(t, err, tfe.ErrResourceNotFound)
 	_, err = w.as(w.bob).PolicySets.Create(ctx, "acme", tfe.PolicySetCreateOptions{Name: tfe.String("bobs")})
-	assert.ErrorContains(t, err, "policy:write")
+	assert.ErrorContains(t, err, "policies:manage")
 }
 
 func TestPoliciesOnTheWire(t *testing.T) {
@@ -254,7 +254,7 @@ func TestThePolicyCheckOfARun(t *testing.T) {
 	_, err = w.client.PolicyChecks.Override(ctx, id)
 	assert.ErrorContains(t, err, "policy_not_overridable")
 	_, err = w.as(w.bob).PolicyChecks.Override(ctx, id)
-	assert.ErrorContains(t, err, "policy:override")
+	assert.ErrorContains(t, err, "policies:override")
 	_, err = w.client.PolicyChecks.Read(ctx, "polchk-1111111111111111")
 	assert.ErrorIs(t, err, tfe.ErrResourceNotFound)
 	assert.NotContains(t, string(w.bytes("/api/v2/policy-checks/"+id+"/input")), "invented")
@@ -324,7 +324,15 @@ func TestStatusesOfAPolicyCheck(t *testing.T) {
 	for run, want := range map[runs.Status]string{
 		runs.PlanComplete: "queued", runs.PolicyEvaluating: "queued", runs.Canceled: "unreachable", runs.PolicyFailed: "errored",
 	} {
-		assert.Equal(t, want, state(run, running).wire(), run)
+		c := state(run, running)
+		assert.Equal(t, want, c.wire(), run)
+		view := newPolicyCheckView(c)
+		if run.Final() { // nobody judges it any more: neither is it running, nor does it pass
+			assert.Nil(t, view.DurableStatus, run)
+			assert.False(t, view.Result.Result)
+		} else {
+			assert.Equal(t, "running", *view.DurableStatus)
+		}
 	}
 	for check, want := range map[runs.CheckStatus]string{runs.CheckPassed: "passed", runs.CheckFailed: "hard_failed", runs.CheckErrored: "errored"} {
 		assert.Equal(t, want, state(runs.AwaitingApproval, &runs.PolicyCheck{DurableStatus: check}).wire())

@@ -88,6 +88,13 @@ func (c checkState) wire() string {
 	return "unreachable"
 }
 
+// abandoned tells that the run has ended, or begun another round, before anything was judged: it was
+// canceled, a run task was against it, or the input could not be made. The row stays as it
+// was reserved, which is not running any more (docs/policies.md).
+func (c checkState) abandoned() bool {
+	return c.check != nil && c.check.DurableStatus == runs.CheckRunning && (c.detail.DurableStatus.Final() || c.id != c.detail.PolicyCheckID())
+}
+
 func newPolicyCheckView(c checkState) *policyCheckView {
 	counts := c.evaluation.Counts
 	view := &policyCheckView{
@@ -102,8 +109,10 @@ func newPolicyCheckView(c checkState) *policyCheckView {
 	if c.check == nil {
 		return view
 	}
-	status := string(c.check.DurableStatus)
-	view.DurableStatus, view.InputDigest, view.ResultDigest = &status, orNull(c.check.InputDigest), orNull(c.check.ResultDigest)
+	view.InputDigest, view.ResultDigest = orNull(c.check.InputDigest), orNull(c.check.ResultDigest)
+	if !c.abandoned() {
+		view.DurableStatus = orNull(string(c.check.DurableStatus))
+	}
 	view.StatusTimestamps["queued-at"] = rfc3339(c.check.CreatedAt)
 	if c.check.CompletedAt != nil {
 		view.StatusTimestamps[strings.ReplaceAll(view.Status, "_", "-")+"-at"] = rfc3339(*c.check.CompletedAt)

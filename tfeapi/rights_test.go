@@ -62,12 +62,15 @@ func newRights(t *testing.T) *rights {
 	require.NoError(t, err)
 	me, err := l.client.Users.ReadCurrent(ctx)
 	require.NoError(t, err)
-	return &rights{leak: l, things: map[string]string{
+	w := &rights{leak: l, things: map[string]string{
 		"workspaces/": l.app.ID, "projects/": l.app.Project.ID, "state-versions/": l.current, "state-version-outputs/": outputs.Items[0].ID,
 		"configuration-versions/": l.run.ConfigurationVersion.ID, "runs/": l.run.ID, "plans/": l.run.Plan.ID, "applies/": l.run.Apply.ID,
 		"teams/": spare.ID, "team-workspaces/": access.ID, "team-projects/": inProject.ID, "organization-memberships/": memberships.Items[0].ID,
 		"authentication-tokens/": token.ID, "tags/": tags.Items[0].ID, "agent-pools/": pool.ID, "agents/": string(runner), "users/": me.ID, "admin/users/": me.ID,
 	}, values: map[string]string{"{organization}": "acme", "{workspace}": "other", "{variable}": variable.ID}}
+	w.addSettings()
+	w.addJudges()
+	return w
 }
 
 // roleToken makes somebody of that role and gives a token.
@@ -115,12 +118,12 @@ func (w *rights) roleToken(role string) string {
 
 // kindOf is the type of the document that a route takes, by the end of its path.
 func kindOf(path string) string {
-	for _, of := range []string{"vars", "workspaces", "projects", "agent-pools", "organizations", "teams", "team-workspaces", "team-projects", "organization-memberships", "state-versions", "configuration-versions", "runs"} {
+	for _, of := range []string{"varsets", "ssh-keys", "reserved-tag-keys", "policy-sets", "policies", "notification-configurations", "tasks", "vars", "workspaces", "projects", "agent-pools", "organizations", "teams", "team-workspaces", "team-projects", "organization-memberships", "state-versions", "configuration-versions", "runs"} {
 		if strings.HasSuffix(path, "/"+of) || strings.HasSuffix(path, "/"+of+"/{id}") {
 			return of
 		}
 	}
-	if strings.HasSuffix(path, "/vars/{variable}") {
+	if strings.HasSuffix(path, "/vars/{variable}") || strings.HasSuffix(path, "/parameters") || strings.HasSuffix(path, "/parameters/{parameter}") {
 		return "vars"
 	}
 	if strings.HasSuffix(path, "/organizations/{organization}") {
@@ -160,6 +163,9 @@ func (w *rights) bodyOf(rt route) string {
 	case strings.HasSuffix(rt.path, "/tag-bindings"):
 		return `{"data":[]}`
 	}
+	if body := w.bodyOfSettings(rt); body != "" {
+		return body
+	}
 	if kind := kindOf(rt.path); kind != "" {
 		return fmt.Sprintf(`{"data":{"type":%q,"attributes":{}}}`, kind)
 	}
@@ -173,6 +179,9 @@ func (w *rights) addressOf(rt route) string {
 			path = strings.Replace(path, "{id}", id, 1)
 		}
 	}
+	if strings.HasPrefix(rest, "varsets/") {
+		path = strings.Replace(path, "{variable}", w.values["{set variable}"], 1)
+	}
 	for variable, value := range w.values {
 		path = strings.Replace(path, variable, value, 1)
 	}
@@ -182,6 +191,8 @@ func (w *rights) addressOf(rt route) string {
 		path += "?filter[workspace][id]=" + w.app.ID
 	case "/api/v2/team-projects":
 		path += "?filter[project][id]=" + w.app.Project.ID
+	case "/api/v2/workspaces/" + w.app.ID + "/run-triggers":
+		path += "?filter[run-trigger][type]=inbound"
 	case "/api/v2/state-versions":
 		path += "?filter[workspace][name]=app&filter[organization][name]=acme"
 	}
@@ -196,11 +207,13 @@ func inOrder(all []route) []route {
 			return 0
 		case strings.HasSuffix(rt.path, "/organizations/{organization}") && rt.method == del:
 			return 5
-		case strings.Contains(rt.path, "/workspaces/{") && rt.method == del && !strings.Contains(rt.path, "/vars/") && !strings.Contains(rt.path, "/relationships/"):
+		case strings.Contains(rt.path, "/workspaces/{") && rt.method == del && !strings.Contains(rt.path, "/vars/") && !strings.Contains(rt.path, "/tasks/") && !strings.Contains(rt.path, "/relationships/"):
 			return 4
 		case strings.HasSuffix(rt.path, "/safe-delete"):
 			return 3
-		case strings.HasSuffix(rt.path, "/teams/{id}") && rt.method == del, strings.HasSuffix(rt.path, "/agent-pools/{id}") && rt.method == del:
+		case rt.method == del && slices.ContainsFunc([]string{"teams", "agent-pools", "varsets", "tasks", "policy-sets", "policies", "ssh-keys"}, func(kind string) bool {
+			return strings.HasSuffix(rt.path, "/"+kind+"/{id}")
+		}):
 			return 3
 		case rt.method == del:
 			return 2

@@ -34,7 +34,7 @@ func TestListsHavePages(t *testing.T) {
 		for page, want := range map[string]string{"": `"current-page":1,"page-size":20,`, "page[number]=999&page[size]=500": `"current-page":999,"page-size":100,`} {
 			values, err := url.ParseQuery(query + "&" + page)
 			require.NoError(t, err)
-			response, body := w.send("GET", "/api/v2/"+path+"?"+values.Encode(), w.bob, "")
+			response, body := w.send("GET", "/api/v2/"+path+"?"+values.Encode(), w.ann, "")
 			assert.Equal(t, 200, response.StatusCode, "%s: %s", path, body)
 			assert.Contains(t, body, want, path)
 			assert.Contains(t, body, `"total-count":`, path)
@@ -189,7 +189,13 @@ func TestFiltersKnowEveryStatus(t *testing.T) {
 	assert.Equal(t, []string{"dispatch_pending", "queued"}, durableStatuses([]string{"pending"}))
 	assert.Equal(t, []string{"succeeded"}, durableStatuses([]string{"applied"}))
 	assert.Contains(t, durableStatuses([]string{"planned"}), "awaiting_approval")
-	assert.Empty(t, durableStatuses([]string{"cost_estimated"}))
+	for shown, want := range map[string]string{
+		"cost_estimated": "awaiting_approval", "policy_checked": "awaiting_approval", "policy_checking": "policy_evaluating", "pre_plan_running": "queued",
+		"post_plan_running": "plan_complete", "pre_apply_running": "awaiting_approval",
+	} {
+		assert.Contains(t, durableStatuses([]string{shown}), want, shown)
+	}
+	assert.Empty(t, durableStatuses([]string{"fetching"}))
 }
 
 // resourceOf is a resource with one instance, or with one for each key.

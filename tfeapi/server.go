@@ -85,7 +85,7 @@ func New(deps Deps) http.Handler {
 	// A path is taken as it comes: an escaped slash stays inside its segment, and
 	// nothing is redirected, because a redirected POST loses its body.
 	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)
-	for _, route := range append(s.routes(), s.policyRoutes()...) {
+	for _, route := range s.routes() {
 		methods := []string{route.method}
 		if route.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -132,7 +132,7 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 	s := &server{}
 	open := map[string]bool{}
 	for _, rt := range s.routes() {
-		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t", "{task}", "k").Replace(rt.path)
+		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t", "{task}", "k", "{parameter}", "p").Replace(rt.path)
 		require.NotContains(t, path, "{", "a new path variable needs a value here")
 		if rt.open && !strings.HasPrefix(rt.path, "/api/v2/task-results/") { // those ask for the token of a run task
 			open[rt.path] = true
@@ -146,7 +146,7 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 	}
 	assert.Equal(t, map[string]bool{
 		"/.well-known/terraform.json": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true, "/api/meta/ip-ranges": true, "/api/v2/users/{id}/avatar": true,
-		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true,
+		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true, uploadPolicySetLink.template(): true,
 		planLogLink.template(): true, applyLogLink.template(): true,
 	}, open)
 }
@@ -154,7 +154,7 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 func TestLinksRefuseOtherTokens(t *testing.T) {
 	h, log := bare(t, nil)
 	s := &server{Deps: Deps{Links: testLinks(t), Address: "https://h"}}
-	for _, kind := range []linkKind{uploadStateLink, uploadJSONStateLink, uploadConfigurationLink, planLogLink, applyLogLink} {
+	for _, kind := range []linkKind{uploadStateLink, uploadJSONStateLink, uploadConfigurationLink, uploadPolicySetLink, planLogLink, applyLogLink} {
 		method := "PUT"
 		if strings.HasSuffix(kind.suffix, "/log/") {
 			method = "GET"

@@ -169,13 +169,15 @@ func durableStatuses(wanted []string) []string {
 
 // shownAs gives every status under which clients may know a durable one.
 func shownAs(durable runs.Status) (names []string) {
-	for bits := range 1 << 7 {
-		f := runFacts{
-			durable: durable, planAttempt: bits&1 != 0, planFinished: true, savePlan: bits&2 != 0, keepsPlan: bits&4 != 0, autoApply: bits&8 != 0,
-			confirmed: bits&16 != 0, applyAttempt: bits&32 != 0, planJustFinished: bits&64 != 0,
-		}
-		if shown := project(f).run; !slices.Contains(names, shown) {
-			names = append(names, shown)
+	for bits := range 1 << 9 {
+		for _, tasks := range []runtasks.Stage{"", runtasks.PrePlan, runtasks.PostPlan, runtasks.PreApply} {
+			f := runFacts{
+				durable: durable, planAttempt: bits&1 != 0, planFinished: true, savePlan: bits&2 != 0, keepsPlan: bits&4 != 0, autoApply: bits&8 != 0,
+				confirmed: bits&16 != 0, applyAttempt: bits&32 != 0, planJustFinished: bits&64 != 0, policies: bits&128 != 0, priced: bits&256 != 0, tasks: tasks,
+			}
+			if shown := project(f).run; !slices.Contains(names, shown) {
+				names = append(names, shown)
+			}
 		}
 	}
 	return names

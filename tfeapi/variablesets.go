@@ -38,7 +38,7 @@ func newVariableSetView(actor authz.Actor, v workspaces.VariableSet) *variableSe
 	return &variableSetView{
 		ID: string(v.ID), Name: v.Name, Description: v.Description, Global: v.Global, Priority: v.Priority, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 		VarCount: len(v.Variables), WorkspaceCount: len(v.Workspaces), ProjectCount: len(v.Projects),
-		Permissions: variableSetPermissions{CanUpdate: authz.Can(actor, authz.VariablesWrite, authz.Object{Organization: v.Organization})},
+		Permissions: variableSetPermissions{CanUpdate: authz.Can(actor, authz.VariableSetsWrite, authz.Object{Organization: v.Organization, Project: v.Project})},
 		related: relations{
 			"organization": ref{"organizations", v.OrganizationName}, "parent": parent,
 			"workspaces": refs("workspaces", v.Workspaces), "projects": refs("projects", v.Projects), "vars": refs("vars", v.Variables),

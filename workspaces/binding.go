@@ -74,8 +74,11 @@ func (s *Service) Bindings(ctx context.Context, actor authz.Actor, id ids.Worksp
 // ProjectBindings gives the project's pairs by key.
 func (s *Service) ProjectBindings(ctx context.Context, actor authz.Actor, id ids.Project) (list []TagBinding, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.project-bindings", func(tx postgres.Tx) error {
-		p, err := AllowedProject(ctx, tx, actor, authz.OrganizationRead, id)
+		p, err := loadProject(ctx, tx, id)
 		if err != nil {
+			return err
+		}
+		if err := seesProject(ctx, tx, actor, p); err != nil {
 			return err
 		}
 		list, err = bindings(ctx, tx, bindingsOfProject(p))

@@ -79,7 +79,7 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 			return err
 		}
 		id := ids.New[ids.Workspace]()
-		if err := n.mayRelease(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project.ID})); err != nil {
+		if err := n.mayAutomate(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project.ID})); err != nil {
 			return err
 		}
 		where, inherits, err := n.place(Workspace{ExecutionMode: project.ExecutionMode, AgentPool: project.AgentPool, InheritsMode: true}, project)
@@ -133,7 +133,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if err := c.check(); err != nil {
 			return err
 		}
-		if err := c.mayRelease(actor, Object(before)); err != nil {
+		if err := c.mayAutomate(actor, Object(before)); err != nil {
 			return err
 		}
 		project, err := movedTo(ctx, tx, actor, before, c.Project)
@@ -270,13 +270,21 @@ func (s Settings) args(id ids.Workspace, org ids.Organization, where accounts.Pl
 	}
 }
 
-// mayRelease demands both rights of a recovery from who lets failed applies be released
-// without a person.
-func (s Settings) mayRelease(actor authz.Actor, object authz.Object) error {
-	if s.FailedApply == nil || *s.FailedApply != ReleaseWhenProven {
-		return nil
+// mayAutomate demands from who lets something happen without a person what he would need to
+// do it himself: both rights of a recovery where failed applies are released, and those to
+// queue and apply runs where the clock starts them, which they do with his rights.
+func (s Settings) mayAutomate(actor authz.Actor, object authz.Object) error {
+	var wanted []authz.Action
+	if s.FailedApply != nil && *s.FailedApply == ReleaseWhenProven {
+		wanted = append(wanted, authz.RunRecover, authz.StateRecover)
 	}
-	for _, action := range []authz.Action{authz.RunRecover, authz.StateRecover} {
+	if s.AssessmentsEnabled != nil && *s.AssessmentsEnabled {
+		wanted = append(wanted, authz.RunQueue)
+	}
+	if s.AutoDestroyAt != nil {
+		wanted = append(wanted, authz.RunQueue, authz.RunApply)
+	}
+	for _, action := range wanted {
 		if err := authz.Allow(actor, action, object); err != nil {
 			return err
 		}

@@ -42,21 +42,21 @@ func reading(outside bool) func(ctx context.Context, db *postgres.DB, name strin
 }
 
 // Consumers lists, by name, the workspaces whose runs may read this one's state and that
-// the actor sees, and how many there are in all.
+// the actor sees, and how many those are.
 func (s *Service) Consumers(ctx context.Context, actor authz.Actor, id ids.Workspace, page Page) (list []Workspace, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.consumers", func(tx postgres.Tx) error {
-		if _, err := Allowed(ctx, tx, actor, authz.WorkspaceRead, id); err != nil {
+		w, err := Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
+		if err != nil {
 			return err
 		}
-		args := postgres.Args{"workspace_id": id, "limit": page.Limit(), "offset": page.Offset()}
+		seen := authz.Where(actor, authz.WorkspaceRead, w.Organization)
+		args := postgres.Args{"workspace_id": id, "all": seen.All, "projects": seen.Projects, "visible": seen.Workspaces, "limit": page.Limit(), "offset": page.Offset()}
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("ConsumersCount"), args); err != nil {
 			return err
 		}
 		rows, err := postgres.All[row](ctx, tx, queries.Get("Consumers"), args)
 		for _, r := range rows {
-			if w := r.workspace(); authz.Can(actor, authz.WorkspaceRead, Object(w)) {
-				list = append(list, w)
-			}
+			list = append(list, r.workspace())
 		}
 		return err
 	})

@@ -74,7 +74,7 @@ update workspaces w
        agent_pool_id = case when p.default_execution_mode is null then o.default_agent_pool_id else p.default_agent_pool_id end,
        updated_at = clock_timestamp()
   from projects p, organizations o
- where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]))) and (@project_id::text = '' or w.project_id = @project_id)
+ where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id and (@project_id::text = '' or w.project_id = @project_id)
    and w.execution_mode_inherited and w.deleted_at is null
    and (w.execution_mode, coalesce(w.agent_pool_id, ''))
        is distinct from (coalesce(p.default_execution_mode, o.default_execution_mode),
@@ -420,16 +420,21 @@ returning {VariableColumns};
 -- name: SetVariableDelete
 delete from variable_set_variables where id = @id and organization_id = @organization_id and set_id = @owner_id;
 
+-- fragment: SetLevel
+-- By what set s reaches workspace w: 3 by its name, 2 by its project, 1 by being there for all; null when it does not. A set that
+-- a project owns reaches nothing outside of it, also when a workspace it is applied to has moved away.
+case when s.organization_id <> w.organization_id or coalesce(s.project_id, w.project_id) <> w.project_id then null
+     when exists (select from variable_set_workspaces x where x.set_id = s.id and x.workspace_id = w.id) then 3
+     when exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = w.project_id) or (s.global and s.project_id is not null) then 2
+     when s.global then 1 end
+
 -- name: VariablesOfSets
 -- What the sets of a workspace say, the weakest first: for all workspaces, for its project, for itself, and among
 -- those of one scope the set whose name comes last. Sets with priority have the scopes the other way round.
 select {VariableColumns}, s.id as set_id, s.priority
   from workspaces w
   join variable_sets s on s.organization_id = w.organization_id
-  cross join lateral (select case
-       when exists (select from variable_set_workspaces x where x.set_id = s.id and x.workspace_id = w.id) then 3
-       when exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = w.project_id) or (s.global and s.project_id = w.project_id) then 2
-       when s.global and s.project_id is null then 1 end as level) scope
+  cross join lateral (select {SetLevel} as level) scope
   join variable_set_variables v on v.set_id = s.id
  where w.id = @workspace_id and scope.level is not null
  order by s.priority, case when s.priority then -scope.level else scope.level end, s.name collate "C" desc, v.category collate "C", v.key collate "C";
@@ -443,10 +448,8 @@ s.id, s.organization_id as organization, o.name as organization_name, coalesce(s
 -- fragment: SelectedSets
 from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
  where s.organization_id = @organization_id and position(lower(@search::text) in lower(s.name)) > 0
-   and (@workspace_id::text = ''
-        or exists (select from variable_set_workspaces x where x.set_id = s.id and x.workspace_id = @workspace_id)
-        or exists (select from workspaces w where w.id = @workspace_id
-                      and (exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = w.project_id) or (s.global and coalesce(s.project_id, w.project_id) = w.project_id))))
+   and (@all::boolean or s.project_id = any(@visible::text[]))
+   and (@workspace_id::text = '' or exists (select from workspaces w where w.id = @workspace_id and {SetLevel} is not null))
    and (@project_id::text = ''
         or exists (select from variable_set_projects x where x.set_id = s.id and x.project_id = @project_id)
         or s.project_id = @project_id or (s.global and s.project_id is null))
@@ -545,12 +548,16 @@ c.id <> s.id and c.organization_id = s.organization_id and c.deleted_at is null 
 -- name: SharesState
 select exists (select from workspaces s, workspaces c where s.id = @workspace_id and c.id = @consumer_id and {Consumes});
 
+-- fragment: SeenConsumers
+ from workspaces s, workspaces c where s.id = @workspace_id and {Consumes}
+   and (@all::boolean or c.project_id = any(@projects::text[]) or c.id = any(@visible::text[]))
+
 -- name: ConsumersCount
-select count(*) from workspaces s, workspaces c where s.id = @workspace_id and {Consumes};
+select count(*) {SeenConsumers};
 
 -- name: Consumers
-{LivingWorkspaces}
-   and w.id in (select c.id from workspaces s, workspaces c where s.id = @workspace_id and {Consumes})
+select {WorkspaceColumns} {LivingWorkspaces}
+   and w.id in (select c.id {SeenConsumers})
  order by w.name collate "C" limit @limit offset @offset;
 
 -- name: ConsumersAdd

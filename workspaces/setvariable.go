@@ -13,7 +13,7 @@ import (
 // are empty.
 func (s *Service) SetVariables(ctx context.Context, actor authz.Actor, id ids.VariableSet) (list []Variable, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.set-variables", func(tx postgres.Tx) error {
-		v, err := allowedSet(ctx, tx, actor, authz.VariablesRead, id)
+		v, err := allowedSet(ctx, tx, actor, authz.VariableSetsRead, id)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Service) DeleteSetVariable(ctx context.Context, actor authz.Actor, id i
 
 func (s *Service) onSet(ctx context.Context, actor authz.Actor, id ids.VariableSet, fn func(tx postgres.Tx, o variableOwner) error) error {
 	return postgres.InTx(ctx, s.db, "workspaces.change-set-variable", func(tx postgres.Tx) error {
-		v, err := allowedSet(ctx, tx, actor, authz.VariablesWrite, id)
+		v, err := allowedSet(ctx, tx, actor, authz.VariableSetsWrite, id)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 )
@@ -26,19 +27,25 @@ func (s *Service) Some(ctx context.Context, actor authz.Actor, list []ids.Worksp
 	return found, err
 }
 
-// SomeProjects is Some for projects.
+// SomeProjects is Some for projects, which one also sees where one sees a workspace of them.
 func (s *Service) SomeProjects(ctx context.Context, actor authz.Actor, list []ids.Project) (found []Project, err error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	err = postgres.InOneStatement(ctx, s.db, "workspaces.some-projects", func(tx postgres.Tx) error {
+	err = postgres.InSnapshot(ctx, s.db, "workspaces.some-projects", func(tx postgres.Tx) error {
 		rows, err := postgres.All[Project](ctx, tx, queries.Get("ProjectsSome"), postgres.Args{"ids": texts(list)})
+		if err != nil {
+			return err
+		}
 		for _, p := range rows {
-			if authz.Can(actor, authz.OrganizationRead, p.object()) {
+			switch err := seesProject(ctx, tx, actor, p); {
+			case err == nil:
 				found = append(found, p)
+			case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Forbidden):
+				return err
 			}
 		}
-		return err
+		return nil
 	})
 	return found, err
 }

@@ -61,14 +61,15 @@ type SetFilter struct {
 	Page   Page
 }
 
-// VariableSets gives the organization's sets by name, and how many match in all.
+// VariableSets gives the sets of the organization and its projects that the actor sees, by
+// name, and how many match in all.
 func (s *Service) VariableSets(ctx context.Context, actor authz.Actor, organization string, f SetFilter) (list []VariableSet, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.variable-sets", func(tx postgres.Tx) error {
-		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.VariableSetsRead, organization)
+		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
 		if err != nil {
 			return err
 		}
-		list, total, err = selectSets(ctx, tx, org.ID, "", "", f)
+		list, total, err = selectSets(ctx, tx, org.ID, "", "", authz.Where(actor, authz.VariableSetsRead, org.ID), f)
 		return err
 	})
 	return list, total, err
@@ -81,7 +82,7 @@ func (s *Service) WorkspaceVariableSets(ctx context.Context, actor authz.Actor, 
 		if err != nil {
 			return err
 		}
-		list, total, err = selectSets(ctx, tx, w.Organization, id, "", f)
+		list, total, err = selectSets(ctx, tx, w.Organization, id, "", authz.Everywhere(), f)
 		return err
 	})
 	return list, total, err
@@ -95,14 +96,14 @@ func (s *Service) ProjectVariableSets(ctx context.Context, actor authz.Actor, id
 		if err != nil {
 			return err
 		}
-		list, total, err = selectSets(ctx, tx, p.Organization, "", id, f)
+		list, total, err = selectSets(ctx, tx, p.Organization, "", id, authz.Everywhere(), f)
 		return err
 	})
 	return list, total, err
 }
 
-func selectSets(ctx context.Context, tx postgres.Tx, org ids.Organization, workspace ids.Workspace, project ids.Project, f SetFilter) (list []VariableSet, total int, err error) {
-	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "search": f.Search}
+func selectSets(ctx context.Context, tx postgres.Tx, org ids.Organization, workspace ids.Workspace, project ids.Project, seen authz.Scope, f SetFilter) (list []VariableSet, total int, err error) {
+	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "all": seen.All, "visible": seen.Projects, "search": f.Search}
 	if total, err = postgres.Value[int](ctx, tx, queries.Get("VariableSetsCount"), args); err != nil {
 		return nil, 0, err
 	}

@@ -54,6 +54,7 @@ func TestBannedNamesExist(t *testing.T) {
 }
 
 func TestStatements(t *testing.T)      { none(t, CheckSQL(load(t))) }
+func TestObjectsOfRights(t *testing.T) { none(t, CheckObjects(load(t))) }
 func TestWireTypes(t *testing.T)       { none(t, CheckWireTags(load(t))) }
 func TestSkippedTests(t *testing.T)    { none(t, CheckSkips(load(t))) }
 func TestFileLength(t *testing.T)      { none(t, CheckLength(load(t), lineLimit)) }

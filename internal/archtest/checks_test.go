@@ -210,6 +210,21 @@ func TestWireTags(t *testing.T) {
 		CheckWireTags(program(t, map[string]string{"runs/a.go": tagged})))
 }
 
+func TestObjects(t *testing.T) {
+	findings := CheckObjects(program(t, map[string]string{"runs/a.go": `package p
+var (
+	_ = authz.Object{Organization: o, Workspace: w}
+	_ = authz.Object{Project: p}
+	_ = authz.Object{Organization: o, Project: p, Workspace: w, Noun: "run"}
+	_ = authz.Object{Organization: o}
+	_ = other.Object{Workspace: w}
+)
+`}))
+	require.Len(t, findings, 2)
+	assert.Contains(t, findings[0], "runs/a.go:3: ")
+	assert.Contains(t, findings[1], "runs/a.go:4: ")
+}
+
 func TestSkips(t *testing.T) {
 	body := func(call string) map[string]string {
 		return map[string]string{"runs/a_test.go": "package p\nimport \"testing\"\nfunc TestX(t *testing.T) { " + call + " }\n"}

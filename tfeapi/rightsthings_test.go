@@ -1,0 +1,91 @@
+package tfeapi
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/go-tfe"
+	"github.com/stretchr/testify/require"
+)
+
+// addSettings makes one of everything that organizations, projects and workspaces are set up
+// with, for newRights.
+func (w *rights) addSettings() {
+	w.Helper()
+	ctx := w.Context()
+	set, err := w.client.VariableSets.Create(ctx, "acme", &tfe.VariableSetCreateOptions{
+		Name: text("ours"), Global: tfe.Bool(false), Parent: &tfe.Parent{Project: w.app.Project}, // of the project that all roles are about
+	})
+	require.NoError(w, err)
+	variable, err := w.client.VariableSetVariables.Create(ctx, set.ID, &tfe.VariableSetVariableCreateOptions{Key: text("k"), Value: text("v"), Category: tfe.Category(tfe.CategoryEnv)})
+	require.NoError(w, err)
+	key, err := w.client.SSHKeys.Create(ctx, "acme", tfe.SSHKeyCreateOptions{Name: text("k"), Value: text("PRIVATE")})
+	require.NoError(w, err)
+	reserved, err := w.client.ReservedTagKeys.Create(ctx, "acme", tfe.ReservedTagKeyCreateOptions{Key: "env"})
+	require.NoError(w, err)
+	trigger, err := w.client.RunTriggers.Create(ctx, w.app.ID, tfe.RunTriggerCreateOptions{Sourceable: w.other})
+	require.NoError(w, err)
+	comment, err := w.client.Comments.Create(ctx, w.run.ID, tfe.CommentCreateOptions{Body: "hello"})
+	require.NoError(w, err)
+	for begin, id := range map[string]string{"varsets/": set.ID, "ssh-keys/": key.ID, "reserved-tag-keys/": reserved.ID, "run-triggers/": trigger.ID, "comments/": comment.ID} {
+		w.things[begin] = id
+	}
+	w.values["{set variable}"] = variable.ID
+}
+
+// addJudges makes one of everything that is asked or told about runs.
+func (w *rights) addJudges() {
+	w.Helper()
+	ctx, service := w.Context(), newSink(w.T)
+	set, policy := w.policySet(tfe.EnforcementAdvisory, forbidsAll, w.other)
+	parameter, err := w.client.PolicySetParameters.Create(ctx, set.ID, tfe.PolicySetParameterCreateOptions{Key: text("k"), Value: text("v"), Category: tfe.Category(tfe.CategoryPolicySet)})
+	require.NoError(w, err)
+	hook, err := w.client.NotificationConfigurations.Create(ctx, w.app.ID, notificationOptions(service.url, false, tfe.NotificationTriggerCreated))
+	require.NoError(w, err)
+	task := w.task(service.url, nil)
+	asked, err := w.client.WorkspaceRunTasks.Create(ctx, w.app.ID, tfe.WorkspaceRunTaskCreateOptions{EnforcementLevel: tfe.Advisory, RunTask: task})
+	require.NoError(w, err)
+	for begin, id := range map[string]string{
+		"policy-sets/": set.ID, "policies/": policy.ID, "policy-set-versions/": set.CurrentVersion.ID, "notification-configurations/": hook.ID, "tasks/": task.ID,
+	} {
+		w.things[begin] = id
+	}
+	w.values["{parameter}"], w.values["{task}"] = parameter.ID, asked.ID
+}
+
+// bodyOfSettings is bodyOf for these.
+func (w *rights) bodyOfSettings(rt route) string {
+	within := func(kind, attributes, relations string) string {
+		return fmt.Sprintf(`{"data":{"type":%q,"attributes":{%s},"relationships":{%s}}}`, kind, attributes, relations)
+	}
+	relation := func(name, kind, id string) string {
+		return fmt.Sprintf(`%q:{"data":{"type":%q,"id":%q}}`, name, kind, id)
+	}
+	switch {
+	case strings.HasSuffix(rt.path, "/relationships/data-retention-policy"):
+		return within("data-retention-policy-delete-olders", `"delete-older-than-n-days":30`, "")
+	case strings.HasSuffix(rt.path, "/relationships/ssh-key"):
+		return within("workspaces", fmt.Sprintf(`"id":%q`, w.things["ssh-keys/"]), "")
+	case strings.HasSuffix(rt.path, "/relationships/remote-state-consumers"):
+		return fmt.Sprintf(`{"data":[{"type":"workspaces","id":%q}]}`, w.other.ID)
+	case strings.HasSuffix(rt.path, "/run-triggers"):
+		return within("run-triggers", "", relation("sourceable", "workspaces", w.other.ID))
+	case strings.HasSuffix(rt.path, "/comments"):
+		return within("comments", `"body":"hello"`, "")
+	case strings.HasSuffix(rt.path, "/plan-exports"):
+		return within("plan-exports", `"data-type":"sentinel-mock-bundle-v0"`, relation("plan", "plans", w.run.Plan.ID))
+	case strings.HasPrefix(rt.path, "/api/v2/workspaces/{id}/tasks"):
+		return within("workspace-tasks", "", relation("task", "tasks", w.things["tasks/"]))
+	case strings.HasSuffix(rt.path, "/varsets"):
+		return within("varsets", `"name":"new"`, relation("parent", "projects", w.app.Project.ID))
+	case strings.HasSuffix(rt.path, "/relationships/workspaces"), strings.HasSuffix(rt.path, "/relationships/workspace-exclusions"):
+		return fmt.Sprintf(`{"data":[{"type":"workspaces","id":%q}]}`, w.app.ID)
+	case strings.HasSuffix(rt.path, "/relationships/projects"), strings.HasSuffix(rt.path, "/relationships/project-exclusions"):
+		return fmt.Sprintf(`{"data":[{"type":"projects","id":%q}]}`, w.app.Project.ID)
+	case strings.HasSuffix(rt.path, "/relationships/policies"):
+		return fmt.Sprintf(`{"data":[{"type":"policies","id":%q}]}`, w.things["policies/"])
+	case rt.path == "/api/v2/account/update":
+		return within("users", "", "")
+	}
+	return ""
+}
