@@ -52,7 +52,7 @@ func (s *Service) Consumers(ctx context.Context, actor authz.Actor, id ids.Works
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("ConsumersCount"), args); err != nil {
 			return err
 		}
-		rows, err := postgres.All[row](ctx, tx, queries.Get("Consumers"), args)
+		rows, err := postgres.All[shownRow](ctx, tx, queries.Get("Consumers"), args)
 		for _, r := range rows {
 			if w := r.workspace(); authz.Can(actor, authz.WorkspaceRead, Object(w)) {
 				list = append(list, w)

@@ -74,7 +74,8 @@ update workspaces w
        agent_pool_id = case when p.default_execution_mode is null then o.default_agent_pool_id else p.default_agent_pool_id end,
        updated_at = clock_timestamp()
   from projects p, organizations o
- where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id and (@all::boolean or id = any(@visible::text[]) or id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]))) and (@project_id::text = '' or w.project_id = @project_id)
+ where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id
+   and (@project_id::text = '' or w.project_id = @project_id)
    and w.execution_mode_inherited and w.deleted_at is null
    and (w.execution_mode, coalesce(w.agent_pool_id, ''))
        is distinct from (coalesce(p.default_execution_mode, o.default_execution_mode),
@@ -549,7 +550,7 @@ select exists (select from workspaces s, workspaces c where s.id = @workspace_id
 select count(*) from workspaces s, workspaces c where s.id = @workspace_id and {Consumes};
 
 -- name: Consumers
-{LivingWorkspaces}
+select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
    and w.id in (select c.id from workspaces s, workspaces c where s.id = @workspace_id and {Consumes})
  order by w.name collate "C" limit @limit offset @offset;
 
