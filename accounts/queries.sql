@@ -314,7 +314,7 @@ update memberships set status = 'active' where user_id = @user_id and status = '
 
 -- name: UserUpdate
 update users set username = coalesce(@username::text, username), email = coalesce(@email::text, email) where id = @id
-returning id, username, email, site_admin, created_at;
+returning {UserColumns};
 
 -- name: UserInsert
 insert into users (id, username, email, site_admin)
