@@ -91,7 +91,7 @@ func TestPolicySetsOnTheWire(t *testing.T) {
 	_, err = w.client.PolicySets.Read(ctx, set.ID)
 	assert.ErrorIs(t, err, tfe.ErrResourceNotFound)
 	_, err = w.as(w.bob).PolicySets.Create(ctx, "acme", tfe.PolicySetCreateOptions{Name: tfe.String("bobs")})
-	assert.ErrorContains(t, err, "policy:write")
+	assert.ErrorContains(t, err, "policies:manage")
 }
 
 func TestPoliciesOnTheWire(t *testing.T) {
@@ -267,7 +267,7 @@ func TestThePolicyCheckOfARun(t *testing.T) {
 	_, err = w.client.PolicyChecks.Override(ctx, id)
 	assert.ErrorContains(t, err, "policy_not_overridable")
 	_, err = w.as(w.bob).PolicyChecks.Override(ctx, id)
-	assert.ErrorContains(t, err, "policy:override")
+	assert.ErrorContains(t, err, "policies:override")
 	_, err = w.client.PolicyChecks.Read(ctx, "polchk-1111111111111111")
 	assert.ErrorIs(t, err, tfe.ErrResourceNotFound)
 	assert.NotContains(t, string(w.bytes("/api/v2/policy-checks/"+id+"/input")), "invented")
