@@ -113,3 +113,16 @@ func TestColleaguesDoNotSetOneAnothersPasswords(t *testing.T) {
 	bob := w.member("bob", org, authz.Owner)
 	assert.True(t, fault.Is(w.SetPassword(ctx, bob, "ada", "correct horse battery"), fault.NotFound))
 }
+
+func TestAUserChangesNameAndAddress(t *testing.T) {
+	w := newWorld(t)
+	admin, err := w.CreateUser(ctx, system, accounts.NewUser{Username: "root", SiteAdmin: true})
+	require.NoError(t, err)
+	name, address := "ruth", "ruth@example.com"
+	changed, err := w.UpdateMe(ctx, w.actor(admin), &name, &address)
+	require.NoError(t, err)
+	assert.Equal(t, []string{string(admin.ID), name, address}, []string{string(changed.ID), changed.Username, changed.Email})
+	changed, err = w.UpdateMe(ctx, w.actor(admin), nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, name, changed.Username, "what is not said stays")
+}

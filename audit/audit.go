@@ -45,7 +45,7 @@ func Append(ctx context.Context, tx postgres.Tx, e Entry) error {
 	_, err = postgres.Exec(ctx, tx, Queries.Get("Append"), postgres.Args{
 		"id": ids.New[ids.AuditEntry](), "organization_id": organization,
 		"actor_kind": string(e.Actor.Kind), "actor_id": e.Actor.ID(), "action": e.Action,
-		"object_kind": e.ObjectKind, "object_id": e.ObjectID, "reason": e.Reason, "details": string(encoded),
+		"object_kind": e.ObjectKind, "object_id": e.ObjectID, "reason": e.Reason, "details": string(encoded), "request_id": requestOf(ctx),
 	})
 	if err != nil {
 		return fmt.Errorf("audit %s: %w", e.Action, err)

@@ -106,7 +106,7 @@ var table = map[Level]actions{
 		OrganizationRead, ProjectRead, ProjectCreate, ProjectUpdate, ProjectDelete, ProjectTeamsRead, ProjectTeamsManage,
 		WorkspaceRead, WorkspaceCreate, WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
 		VariablesRead, VariablesWrite, VariableSetsRead, VariableSetsWrite, MembershipManage, TeamsManage, TeamsAccess, TeamsReadSecret,
-		PoliciesRead, PoliciesManage, VCSManage, ProvidersManage, ModulesManage, RunTasksManage, AgentPoolsManage,
+		PoliciesRead, PoliciesManage, VCSManage, ProvidersManage, ModulesManage, RunTasksManage, AgentPoolsManage, AuditRead,
 	),
 	AuditToken: set(AuditRead),
 

@@ -96,6 +96,18 @@ var relations = map[Relation]relation{
 	ProjectExclusions:   {add: "ProjectAdd", remove: "ProjectRemove", clear: "ProjectsClear", excluded: true, noun: "project"},
 }
 
+// Agented tells whether the set is of those that agents evaluate where Terraform Cloud does
+// it: all of OPA, and those of Sentinel that say so. Only these have a version of the tool
+// and can be overridable as a whole.
+func (s Set) Agented() bool { return s.Kind == OPA || s.AgentEnabled }
+
+// settle takes back what a set of another kind does not have.
+func (s *Set) settle() {
+	if !s.Agented() {
+		s.Overridable, s.PolicyToolVersion = false, ""
+	}
+}
+
 func (s Set) check() error {
 	if err := checkName(s.Name); err != nil {
 		return err
@@ -152,6 +164,7 @@ func (s *Service) CreateSet(ctx context.Context, actor authz.Actor, organization
 		if set.Kind == "" {
 			set.Kind = Sentinel // as clients of Terraform Cloud expect
 		}
+		set.settle()
 		if err := set.check(); err != nil {
 			return err
 		}
@@ -200,6 +213,7 @@ func (s *Service) UpdateSet(ctx context.Context, actor authz.Actor, id ids.Polic
 		assign(&set.Rego, c.Rego)
 		assign(&set.PoliciesPath, c.PoliciesPath)
 		assign(&set.UpdatePatterns, c.UpdatePatterns)
+		set.settle()
 		if err := set.check(); err != nil {
 			return err
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-run/holdfast/policies"
 )
 
-// policyView is a policy that is managed by itself. enforce says the level in the older way.
+// policyView is a policy that is managed by itself. enforce says the level in the older way, once there
+// is a file that it is about.
 type policyView struct {
 	ID               string        `jsonapi:"primary,policies"`
 	Name             string        `jsonapi:"attr,name"`
@@ -35,8 +36,11 @@ func (v *policyView) relations() relations { return v.related }
 func newPolicyView(p policies.Policy) *policyView {
 	at := p.UpdatedAt
 	view := &policyView{
-		ID: string(p.ID), Name: p.Name, Description: p.Description, Kind: string(p.Kind), Enforce: []enforcement{{Path: p.Path, Mode: p.Level}}, EnforcementLevel: p.Level,
+		ID: string(p.ID), Name: p.Name, Description: p.Description, Kind: string(p.Kind), Enforce: []enforcement{}, EnforcementLevel: p.Level,
 		PolicySetCount: p.Sets, UpdatedAt: &at, related: relations{"organization": ref{"organizations", p.OrganizationName}},
+	}
+	if p.ContentSealed != nil {
+		view.Enforce = []enforcement{{Path: p.Path, Mode: p.Level}}
 	}
 	if p.Kind == policies.OPA {
 		view.Query = &p.Query

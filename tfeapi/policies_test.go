@@ -122,6 +122,7 @@ func TestPoliciesOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tfe.Sentinel, sentinel.Kind)
 	assert.Equal(t, hard, sentinel.EnforcementLevel)
+	assert.Empty(t, sentinel.Enforce, "there is no file yet")
 	require.NoError(t, w.client.Policies.Upload(ctx, sentinel.ID, []byte("main = rule { true }")))
 	require.NoError(t, w.client.Policies.Delete(ctx, sentinel.ID))
 }
@@ -142,6 +143,18 @@ func TestParametersAndVersionsOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "l", list.Items[0].Key)
 	require.NoError(t, w.client.PolicySetParameters.Delete(ctx, set.ID, p.ID))
+
+	pending, err := w.client.PolicySetVersions.Create(ctx, set.ID)
+	require.NoError(t, err)
+	again, err := w.client.PolicySetVersions.Read(ctx, pending.ID)
+	require.NoError(t, err)
+	assert.NotEmpty(t, again.Links["upload"])
+	overriders, err := w.client.Teams.Create(ctx, "acme", tfe.TeamCreateOptions{Name: tfe.String("overriders"), OrganizationAccess: &tfe.OrganizationAccessOptions{ManagePolicyOverrides: tfe.Bool(true)}})
+	require.NoError(t, err)
+	require.NoError(t, w.client.TeamMembers.Add(ctx, overriders.ID, tfe.TeamMemberAddOptions{Usernames: []string{"bob"}}))
+	seen, err := w.as(w.bob).PolicySetVersions.Read(ctx, pending.ID)
+	require.NoError(t, err)
+	assert.NotContains(t, seen.Links, "upload", "who may only read may not upload")
 
 	dir := t.TempDir()
 	write := func(name, content string) {
@@ -372,4 +385,19 @@ func goldenVersion(at, later time.Time) policies.Version {
 		ID: "polsetver-1111111111111111", Set: "polset-1111111111111111", Source: "tfe-api", Status: policies.VersionReady, Digest: "ab", Policies: 2, Tests: 3,
 		RuntimeVersion: "1.0", RuntimeDigest: "ef", CreatedAt: at, UpdatedAt: later,
 	}
+}
+
+func TestASentinelSetWithoutAgentsHasNoToolVersionAndNoOverride(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	set, err := w.client.PolicySets.Create(ctx, "acme", tfe.PolicySetCreateOptions{
+		Name: tfe.String("old"), AgentEnabled: tfe.Bool(true), PolicyToolVersion: tfe.String("0.30.0"), Overridable: tfe.Bool(true),
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "0.30.0", set.PolicyToolVersion)
+	assert.True(t, *set.Overridable)
+	set, err = w.client.PolicySets.Update(ctx, set.ID, tfe.PolicySetUpdateOptions{AgentEnabled: tfe.Bool(false)})
+	require.NoError(t, err)
+	assert.Empty(t, set.PolicyToolVersion)
+	assert.Nil(t, set.Overridable)
 }

@@ -20,7 +20,7 @@ type policySetView struct {
 	Name                 string    `jsonapi:"attr,name"`
 	Description          string    `jsonapi:"attr,description"`
 	Kind                 string    `jsonapi:"attr,kind"`
-	Overridable          bool      `jsonapi:"attr,overridable"`
+	Overridable          *bool     `jsonapi:"attr,overridable"`
 	Global               bool      `jsonapi:"attr,global"`
 	PoliciesPath         string    `jsonapi:"attr,policies-path"`
 	PolicyCount          int       `jsonapi:"attr,policy-count"`
@@ -43,8 +43,12 @@ func newPolicySetView(set policies.Set) *policySetView {
 	if len(set.Policies) > 0 {
 		count = len(set.Policies)
 	}
+	var overridable *bool
+	if set.Agented() {
+		overridable = &set.Overridable
+	}
 	return &policySetView{
-		ID: string(set.ID), Name: set.Name, Description: set.Description, Kind: string(set.Kind), Overridable: set.Overridable, Global: set.Global,
+		ID: string(set.ID), Name: set.Name, Description: set.Description, Kind: string(set.Kind), Overridable: overridable, Global: set.Global,
 		PoliciesPath: set.PoliciesPath, PolicyCount: count, WorkspaceCount: len(set.Workspaces), ProjectCount: len(set.Projects), Versioned: set.NewestVersion != "" && len(set.Policies) == 0,
 		AgentEnabled: set.AgentEnabled, PolicyToolVersion: set.PolicyToolVersion, PolicyUpdatePatterns: list(set.UpdatePatterns), RegoVersion: string(set.Rego),
 		CreatedAt: set.CreatedAt, UpdatedAt: set.UpdatedAt,
@@ -298,7 +302,7 @@ type setVersionView struct {
 
 func (v *setVersionView) relations() relations { return v.related }
 
-// JSONAPILinks has the address for the bytes, which only the answer to create gives.
+// JSONAPILinks has the address for the bytes while they are to come, for whoever may send them.
 func (v *setVersionView) JSONAPILinks() *jsonapi.Links {
 	links := &jsonapi.Links{"self": "/api/v2/policy-set-versions/" + v.ID}
 	if v.upload != "" {
@@ -344,7 +348,12 @@ func (s *server) readPolicySetVersion(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(s.newSetVersionView(v)), nil
+	view := s.newSetVersionView(v)
+	// The address lets anybody upload, so it is for those who may.
+	if v.Status == policies.VersionPending && authz.Can(r.actor, authz.PoliciesManage, authz.Object{Organization: v.Organization}) {
+		view.upload = s.link(uploadPolicySetLink, view.ID, v.CreatedAt.Add(uploadLinkLifetime))
+	}
+	return ok(view), nil
 }
 
 func (s *server) uploadPolicySetVersion(r *request) (answer, error) {

@@ -84,6 +84,8 @@ func (s *server) routes() []route {
 		{method: del, path: api + "agents/{id}", handle: s.deleteAgent},
 		{method: post, path: api + "agents/{id}/actions/drain", handle: s.drainAgent},
 
+		{method: get, path: api + "organization/audit-trail", handle: s.listAuditTrail},
+
 		{method: get, path: organization + "/tags", handle: s.listTags},
 		{method: del, path: organization + "/tags", handle: s.deleteTags},
 		{method: post, path: api + "tags/{id}/relationships/workspaces", handle: s.tagWorkspaces},

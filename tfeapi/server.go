@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
+	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/dispatch"
@@ -115,6 +116,7 @@ func (s *server) serve(rt route) http.Handler {
 		header.Set("X-Request-Id", requestID)
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Content-Type-Options", "nosniff")
+		r = r.WithContext(audit.InRequest(r.Context(), requestID))
 		req, result, err := s.call(rt, w, r)
 		status := result.status
 		if err == nil {

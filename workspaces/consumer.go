@@ -54,7 +54,7 @@ func (s *Service) Consumers(ctx context.Context, actor authz.Actor, id ids.Works
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("ConsumersCount"), args); err != nil {
 			return err
 		}
-		rows, err := postgres.All[row](ctx, tx, queries.Get("Consumers"), args)
+		rows, err := postgres.All[shownRow](ctx, tx, queries.Get("Consumers"), args)
 		for _, r := range rows {
 			list = append(list, r.workspace())
 		}

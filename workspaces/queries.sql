@@ -74,7 +74,8 @@ update workspaces w
        agent_pool_id = case when p.default_execution_mode is null then o.default_agent_pool_id else p.default_agent_pool_id end,
        updated_at = clock_timestamp()
   from projects p, organizations o
- where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id and (@project_id::text = '' or w.project_id = @project_id)
+ where p.id = w.project_id and o.id = w.organization_id and w.organization_id = @organization_id
+   and (@project_id::text = '' or w.project_id = @project_id)
    and w.execution_mode_inherited and w.deleted_at is null
    and (w.execution_mode, coalesce(w.agent_pool_id, ''))
        is distinct from (coalesce(p.default_execution_mode, o.default_execution_mode),
@@ -556,7 +557,7 @@ select exists (select from workspaces s, workspaces c where s.id = @workspace_id
 select count(*) {SeenConsumers};
 
 -- name: Consumers
-select {WorkspaceColumns} {LivingWorkspaces}
+select {WorkspaceColumns} select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
    and w.id in (select c.id {SeenConsumers})
  order by w.name collate "C" limit @limit offset @offset;
 

@@ -172,7 +172,8 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 	if r.mirror != "" {
 		args = append(args, "--provider-mirror", r.mirror)
 	}
-	server, err := stack.Start(stack.Options{Executable: r.holdfast, Dir: dir, Args: args})
+	// The receiver of run tasks and notifications is on this machine.
+	server, err := stack.Start(stack.Options{Executable: r.holdfast, Dir: dir, Args: args, Environ: []string{"HOLDFAST_OUTBOUND_ALLOW=127.0.0.0/8"}})
 	if err != nil {
 		return err
 	}
