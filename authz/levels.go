@@ -32,7 +32,7 @@ var (
 	workspaceWrite = union(workspacePlan, set(RunApply, VariablesWrite, StateWrite, WorkspaceLock, SentinelMocksRead))
 	workspaceAdmin = union(workspaceWrite, set(
 		WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceForceUnlock, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
-		StateForce, RunRecover, StateRecover,
+		RunForceCancel, StateForce, RunRecover, StateRecover,
 	))
 
 	projectRead     = union(workspaceRead, set(ProjectRead, VariableSetsRead))
