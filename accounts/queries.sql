@@ -371,6 +371,11 @@ returning {OrganizationColumns};
 -- name: OrganizationTombstone
 update organizations set deleted_at = clock_timestamp() where id = @id and deleted_at is null;
 
+-- name: OrganizationUndelete
+update organizations set deleted_at = null
+ where id = (select o.id from organizations o where o.name = @name and o.deleted_at is not null order by o.deleted_at desc limit 1) and deleted_at is not null
+returning id;
+
 -- name: OrganizationByName
 select {OrganizationColumns} from organizations where name = @name and deleted_at is null;
 

@@ -51,6 +51,7 @@ const (
 	RunRead              Action = "run:read"
 	RunQueue             Action = "run:queue"
 	RunApply             Action = "run:apply"
+	RunForceCancel       Action = "run:force-cancel"
 	RunRecover           Action = "run:recover"
 	ProductionAct        Action = "production:act" // approve what changes production
 	SentinelMocksRead    Action = "sentinel-mocks:read"
@@ -69,5 +70,5 @@ var Actions = []Action{
 	ProjectRead, ProjectCreate, ProjectUpdate, ProjectDelete, ProjectTeamsRead, ProjectTeamsManage, VariableSetsRead, VariableSetsWrite, WorkspaceCreate,
 	WorkspaceRead, WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceLock, WorkspaceForceUnlock, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
 	VariablesRead, VariablesWrite, ConfigurationRead, ConfigurationUpload,
-	RunRead, RunQueue, RunApply, RunRecover, ProductionAct, SentinelMocksRead, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
+	RunRead, RunQueue, RunApply, RunForceCancel, RunRecover, ProductionAct, SentinelMocksRead, StateReadOutputs, StateRead, StateWrite, StateForce, StateRecover,
 }

@@ -141,7 +141,7 @@ func TestTokensOfTeamsAndOrganizations(t *testing.T) {
 	trail := authz.Actor{Kind: authz.OrganizationActor, Organization: org, Grants: map[ids.Organization]authz.Grants{org: {Levels: []authz.Level{authz.AuditToken}}}}
 	personal := []authz.Action{authz.OrganizationCreate, authz.OrganizationUpdate, authz.OrganizationDelete, authz.OrganizationTokens}
 	never := []authz.Action{ // an organization's token starts no run and touches no state
-		authz.RunRead, authz.RunQueue, authz.RunApply, authz.RunRecover, authz.ConfigurationRead, authz.ConfigurationUpload, authz.WorkspaceLock, authz.WorkspaceForceUnlock,
+		authz.RunRead, authz.RunQueue, authz.RunApply, authz.RunForceCancel, authz.RunRecover, authz.ConfigurationRead, authz.ConfigurationUpload, authz.WorkspaceLock, authz.WorkspaceForceUnlock,
 		authz.StateRead, authz.StateReadOutputs, authz.StateWrite, authz.StateForce, authz.StateRecover, authz.PoliciesOverride,
 	}
 	for _, action := range authz.Actions {

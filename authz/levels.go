@@ -32,7 +32,7 @@ var (
 	workspaceWrite = union(workspacePlan, set(RunApply, VariablesWrite, StateWrite, WorkspaceLock, SentinelMocksRead))
 	workspaceAdmin = union(workspaceWrite, set(
 		WorkspaceUpdate, WorkspaceMove, WorkspaceDelete, WorkspaceForceUnlock, WorkspaceTeamsRead, WorkspaceTeamsManage, WorkspaceRunTasks,
-		StateForce, RunRecover, StateRecover, ProductionAct,
+		RunForceCancel, StateForce, RunRecover, StateRecover, ProductionAct,
 	))
 
 	projectRead     = union(workspaceRead, set(ProjectRead, VariableSetsRead))

@@ -28,6 +28,7 @@ var sections = []section{
 	{"resources", resources},
 	{"log", longLog},
 	{"state", states},
+	{"uploads", uploads},
 	{"statements", statements},
 	{"rate", rate},
 	{"idle", idle},

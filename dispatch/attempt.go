@@ -80,6 +80,7 @@ type Attempt struct {
 	JSONLog             bool       `db:"json_log"` // it has a log of events, too; fixed by accept
 	JSONLogSize         int64      `db:"json_log_size"`
 	JSONLogObjectID     ids.Object `db:"json_log_object_id"`
+	LogTruncated        bool       // its runner left something out of a log (PL-04)
 	CreatedAt           time.Time
 	FinishedAt          *time.Time
 }
@@ -250,12 +251,13 @@ type End struct {
 	DoneDigest string
 	// ErroredState is what its runner reported of state left unpublished; nil without a report.
 	ErroredState *bool
+	LogTruncated bool // the runner left something out of a log
 }
 
 // Finish ends an attempt from the status its caller saw under the row's lock.
 func Finish(ctx context.Context, tx postgres.Tx, a Attempt, end End) error {
 	n, err := postgres.Exec(ctx, tx, Queries.Get("Finish"), postgres.Args{
-		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest, "errored_state": end.ErroredState,
+		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest, "errored_state": end.ErroredState, "log_truncated": end.LogTruncated,
 	})
 	if err != nil {
 		return fmt.Errorf("finish %s: %w", a.ID, err)

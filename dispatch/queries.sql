@@ -3,7 +3,7 @@ a.id, a.organization_id, a.workspace_id, a.run_id, a.phase, a.status, a.fence_ep
     a.assignment_expires_at, a.accepted_at, a.sandbox_id, a.token_expires_at, a.manifest, a.manifest_digest, a.heartbeat_at, a.stop_requested_at,
     a.apply_started_at, a.tofu_version, coalesce(a.state_confirmed_id, '') as state_confirmed_id, a.exit_code, a.outcome, a.done_digest, a.errored_state, a.log_size,
     coalesce(a.log_object_id, '') as log_object_id, a.execution_nonce, a.accept_digest, a.start_digest, a.runner_version, a.runner_digest, a.start_denied_at,
-    coalesce((select s.jti from attempt_sessions s where s.attempt_id = a.id), '') as jti, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.created_at, a.finished_at
+    coalesce((select s.jti from attempt_sessions s where s.attempt_id = a.id), '') as jti, a.json_log, a.json_log_size, coalesce(a.json_log_object_id, '') as json_log_object_id, a.log_truncated, a.created_at, a.finished_at
 
 -- fragment: Demand
 json_build_object('organization', made.organization_id, 'pool', coalesce(made.pool_id, ''), 'version', made.tofu_version, 'selector', made.selector)
@@ -260,7 +260,7 @@ update attempts set state_confirmed_id = @state_version_id, state_confirmed_at =
 
 -- name: Finish
 update attempts
-   set status = @status, outcome = @outcome, exit_code = @exit_code, done_digest = @done_digest, errored_state = @errored_state::boolean, finished_at = clock_timestamp()
+   set status = @status, outcome = @outcome, exit_code = @exit_code, done_digest = @done_digest, errored_state = @errored_state::boolean, log_truncated = @log_truncated::boolean, finished_at = clock_timestamp()
  where id = @id and status = @from_status;
 
 -- name: InsertArtifact

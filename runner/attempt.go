@@ -67,7 +67,7 @@ func (r *runner) execute(work wire.Assignment) {
 	helpers.Go(func() { a.watch(beside) })
 	helpers.Go(func() { a.guard(beside, r.cfg.Interrupt) })
 	human := a.beginShipping(wire.StreamHuman, a.log.human)
-	var events <-chan int64
+	var events <-chan arrival
 	if a.log.events != nil {
 		events = a.beginShipping(wire.StreamJSON, a.log.events.to)
 	}
@@ -75,23 +75,31 @@ func (r *runner) execute(work wire.Assignment) {
 	done := a.run()
 
 	a.log.close()
-	done.LogSize = <-human
+	arrived := <-human
+	done.LogSize, done.LogTruncated = arrived.size, arrived.truncated
 	if events != nil {
-		done.JSONLogSize = <-events
+		arrived = <-events
+		done.JSONLogSize, done.LogTruncated = arrived.size, done.LogTruncated || arrived.truncated
 	}
 	a.report(done)
 }
 
+// arrival is what has become of a log.
+type arrival struct {
+	size      int64 // bytes that the server has
+	truncated bool  // they are not all of it (PL-04)
+}
+
 // beginShipping ships a log beside the run, and gives in the end how much of it the
 // server has.
-func (a *attempt) beginShipping(stream string, log *spool) <-chan int64 {
-	shipped := make(chan int64, 1)
+func (a *attempt) beginShipping(stream string, log *spool) <-chan arrival {
+	shipped := make(chan arrival, 1)
 	go func() {
 		size, err := shipment{attempt: a, stream: stream, log: log}.ship(a.end)
 		if err != nil {
 			slog.Error("a log did not reach the server whole", "attempt", a.id, "stream", stream, "error", err)
 		}
-		shipped <- size
+		shipped <- arrival{size, err != nil || log.truncated()}
 	}()
 	return shipped
 }

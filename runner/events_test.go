@@ -173,11 +173,26 @@ func TestEachLogHasItsLimit(t *testing.T) {
 	start(t, f.config())
 	require.Equal(t, wire.OutcomeFinished, f.await().Outcome, f.logText())
 	f.next("apply")
-	require.Equal(t, wire.OutcomeFinished, f.await().Outcome)
+	done := f.await()
+	require.Equal(t, wire.OutcomeFinished, done.Outcome)
+	assert.False(t, done.LogTruncated)
 	assert.Equal(t, lines, strings.Count(f.logText(), "(local-exec): line "))
 	assert.Equal(t, lines, strings.Count(f.eventText(), `"output":"line `))
 	assert.False(t, strings.Contains(f.logText()+f.eventText(), "left out ...]"))
 	assert.Greater(t, len(f.eventText()), 250_000)
+}
+
+// TestALogThatIsCutIsReported: PL-04.
+func TestALogThatIsCutIsReported(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t, wire.Manifest{LogLimit: 500, JSONLogLimit: 1_000_000}, map[string]string{"main.tf": `
+		resource "terraform_data" "a" {}
+		resource "terraform_data" "b" {}`})
+	start(t, f.config())
+	done := f.await()
+	require.Equal(t, wire.OutcomeFinished, done.Outcome, f.logText())
+	assert.Contains(t, f.logText(), "bytes left out ...]")
+	assert.True(t, done.LogTruncated)
 }
 
 func TestAnOlderTofuHasOneLog(t *testing.T) {

@@ -26,6 +26,7 @@ type spool struct {
 	past   int64  // bytes that were put into the window
 	ending []byte // what follows the head, once closed
 	closed bool
+	lossy  bool          // something of the log is not in what was shipped of it
 	grown  chan struct{} // has one element when there may be something new
 }
 
@@ -102,6 +103,7 @@ func (s *spool) close() {
 		s.ending = s.window[:s.past]
 	} else {
 		tail := append(append(make([]byte, 0, size), s.window[at:]...), s.window[:at]...)
+		s.lossy = true
 		tail = tail[markerRoom:] // head, marker and tail together stay in the limit
 		if s.cuts == wholeLines {
 			tail = tail[bytes.IndexByte(tail, '\n')+1:]
@@ -128,6 +130,7 @@ func (s *spool) read(offset int64, buf []byte) (n int, last bool) {
 		n = int(min(int64(len(buf)), s.head-offset))
 		if _, err := s.file.ReadAt(buf[:n], offset); err != nil {
 			// The bytes are lost, their place is not: offsets must go on.
+			s.lossy = true
 			copy(buf[:n], bytes.Repeat([]byte("?"), n))
 		}
 	case s.closed && offset < s.size():
@@ -141,6 +144,14 @@ func (s *spool) tailSize() int64 { return int64(len(s.window)) - markerRoom }
 
 // size is the length of the log as shipped; it is final once the spool is closed.
 func (s *spool) size() int64 { return s.head + int64(len(s.ending)) }
+
+// truncated tells whether something of the log is left out in what is shipped of it; it is
+// final once all has been shipped.
+func (s *spool) truncated() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lossy
+}
 
 func (s *spool) isClosed() bool {
 	s.mu.Lock()

@@ -47,6 +47,7 @@ func TestSpoolWithinLimit(t *testing.T) {
 		assert.True(t, last)
 		assert.Equal(t, string(text), string(whole), size)
 		assert.EqualValues(t, size, s.size())
+		assert.False(t, s.truncated())
 	}
 }
 
@@ -66,6 +67,7 @@ func TestSpoolOverLimit(t *testing.T) {
 			s.close()
 			whole, last := drain(s, 0)
 			require.True(t, last)
+			assert.True(t, s.truncated(), "PL-04")
 			assert.LessOrEqual(t, len(whole), 1000)
 			head, rest, found := strings.Cut(string(whole), "\n[... ")
 			require.True(t, found)
@@ -91,6 +93,7 @@ func TestSpoolWithoutDisk(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Equal(t, 907, n)
 	s.close()
+	assert.True(t, s.truncated())
 	whole, last := drain(s, s.head)
 	assert.True(t, last)
 	assert.Contains(t, string(whole), "bytes left out")

@@ -80,7 +80,7 @@ func done(in wire.Done) runs.Done {
 	d := runs.Done{
 		Outcome: runs.Outcome(storable(in.Outcome)), ExitCode: in.ExitCode, TofuStarted: in.TofuStarted, TofuVersion: storable(in.TofuVersion),
 		TofuDigest: storable(in.TofuDigest), Message: storable(in.Message), Reason: runs.FailureReason(storable(in.Reason)), ErroredState: in.ErroredState, GeneratedConfig: in.GeneratedConfig,
-		LogSize: in.LogSize, JSONLogSize: in.JSONLogSize,
+		LogSize: in.LogSize, JSONLogSize: in.JSONLogSize, LogTruncated: in.LogTruncated,
 	}
 	if in.Plan != nil {
 		d.Plan = &runs.PlanSummary{HasChanges: in.Plan.HasChanges, Additions: in.Plan.Additions, Changes: in.Plan.Changes, Destructions: in.Plan.Destructions, Imports: in.Plan.Imports}

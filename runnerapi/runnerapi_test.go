@@ -553,10 +553,11 @@ func TestAnAttemptWithTwoLogs(t *testing.T) {
 	report := planned()
 	report.LogSize, report.TofuVersion, report.TofuDigest = 10, tofu, tofuDigest
 	e.mine(http.MethodPost, wire.PathDone, report).refused(http.StatusConflict, "log_incomplete")
-	report.JSONLogSize, report.GeneratedConfig = 3, true
+	report.JSONLogSize, report.GeneratedConfig, report.LogTruncated = 3, true, true
 	e.mine(http.MethodPost, wire.PathDone, report).want(http.StatusNoContent)
 	d := w.wantStatus(run.ID, runs.AwaitingApproval)
 	assert.True(t, d.GeneratedConfig)
+	assert.Equal(t, []bool{true, false}, []bool{d.PlanLogTruncated, d.ApplyLogTruncated})
 	text, err := w.runs.PlanLog(ctx, d.PlanID, dispatch.JSON, 0, 100)
 	require.NoError(t, err)
 	assert.Equal(t, "{}\n", string(text.Data))

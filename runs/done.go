@@ -50,6 +50,7 @@ type Done struct {
 	GeneratedConfig bool // the redacted plan has configuration that tofu wrote; a failed plan may have some, too
 	LogSize         int64
 	JSONLogSize     int64 // of the log of events
+	LogTruncated    bool  `json:",omitempty"` // something was left out of a log; as Reason
 }
 
 // PlanSummary counts what a plan would do.
@@ -95,7 +96,7 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 			return fault.New(fault.Conflict, "log_incomplete", "The server has %d bytes of the human log and %d of the events, not %d and %d. Send the rest, then report again.",
 				a.LogSize, a.JSONLogSize, d.LogSize, d.JSONLogSize)
 		}
-		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest, ErroredState: &d.ErroredState}
+		end := dispatch.End{Status: dispatch.Finished, Outcome: string(d.Outcome), ExitCode: &d.ExitCode, DoneDigest: digest, ErroredState: &d.ErroredState, LogTruncated: d.LogTruncated}
 		if err := dispatch.Finish(ctx, tx, a, end); err != nil {
 			return err
 		}

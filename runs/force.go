@@ -103,12 +103,13 @@ func endWaiting(ctx context.Context, tx postgres.Tx, list []ids.Run, m move) err
 // ForceCancel ends a plan whose runner does not stop: its attempt has no authority from
 // now on, and the workspace is free. It takes a cancel before, and the time that the run
 // names in force-cancel-available-at. An apply is never ended by force: what it has
-// written must be looked at before the workspace is free (G-44).
+// written must be looked at before the workspace is free (G-44). It is for those who
+// administrate the workspace, as taking a lock away by force is.
 // Errors: Conflict "invalid_transition" when the run is not planning, with the way out,
 // and Conflict "force_cancel_unavailable" before its time.
 func (s *Service) ForceCancel(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
 	return postgres.InTx(ctx, s.db, "runs.force-cancel", func(tx postgres.Tx) error {
-		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
+		r, err := lockAllowed(ctx, tx, actor, authz.RunForceCancel, id)
 		if err != nil {
 			return err
 		}

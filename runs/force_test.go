@@ -83,6 +83,10 @@ func TestForceCancelEndsAPlanThatDoesNotStop(t *testing.T) {
 	w.due(e.RunID)
 	assert.True(t, w.get(e.RunID).ForceCancelable())
 	wantCode(t, w.runs.ForceCancel(ctx, w.member, e.RunID, ""), fault.Forbidden, "forbidden")
+	writer := w.member
+	writer.Grants = map[ids.Organization]authz.Grants{w.acme.ID: {Workspaces: map[ids.Workspace][]authz.Level{e.WorkspaceID: {"workspace:write"}}}}
+	require.True(t, authz.Can(writer, authz.RunApply, w.get(e.RunID).Object()))
+	wantCode(t, w.runs.ForceCancel(ctx, writer, e.RunID, ""), fault.Forbidden, "forbidden") // it is for who administrates the workspace
 	require.NoError(t, w.runs.ForceCancel(ctx, w.owner, e.RunID, "it hangs"))
 
 	d = w.wantStatus(e.RunID, Canceled)

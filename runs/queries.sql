@@ -17,6 +17,9 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     array(select p.id from runs p where p.source_run_id = r.id order by p.queue_seq) as promoted_runs,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'plan' order by a.created_at desc, a.id limit 1), '') as plan_attempt,
     coalesce((select a.status from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), '') as apply_attempt,
+    coalesce((select a.log_truncated from attempts a where a.run_id = coalesce(r.source_run_id, r.id) and (a.round = r.round or r.source_run_id is not null) and a.phase = 'plan'
+              order by a.created_at desc, a.id limit 1), false) as plan_log_truncated,
+    coalesce((select a.log_truncated from attempts a where a.run_id = r.id and a.round = r.round and a.phase = 'apply' order by a.created_at desc, a.id limit 1), false) as apply_log_truncated,
     array(select t.id || ' ' || t.stage || ' ' || t.status from task_stages t where t.run_id = r.id and t.round = r.round
           order by array_position(array['pre_plan', 'post_plan', 'pre_apply'], t.stage)) as task_stages,
     coalesce((select c.id from cost_estimates c where c.run_id = r.id and c.round = r.round), '') as cost_estimate_id,

@@ -166,6 +166,8 @@ type Run struct {
 	GateReason             string          // which gate keeps it from starting although it is its turn; empty otherwise
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none
 	ApplyAttempt           dispatch.Status
+	PlanLogTruncated       bool // something was left out of the log (PL-04); of a promoted run, of its source's plan
+	ApplyLogTruncated      bool
 	WorkflowDefinition     string           // by which lifecycle it was created, and by which build of the server (RL-04)
 	ApplicationBuildSHA    string           `db:"application_build_sha"`
 	HolderKind             fence.HolderKind // who has the workspace now; empty when nobody

@@ -76,6 +76,8 @@ func TestRetirementKeepsWhatIsCurrent(t *testing.T) {
 	require.NoError(t, retire(old.ID))
 	_, _, err := w.Download(ctx, w.ada, old.ID)
 	wantFault(t, err, fault.NotFound, "bytes_hidden")
+	kept := w.version(old.ID)
+	assert.Equal(t, []any{old.SHA256, old.Size, old.Serial}, []any{kept.SHA256, kept.Size, kept.Serial}, "row and digest stay (ST-24)")
 }
 
 func TestTheKeysOfInstancesAreKept(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -465,6 +466,18 @@ func (w world) columnsWith(text string) (found []string) {
 
 // Case 34: a state that lost all its resources is remarked in the audit, and one call
 // brings the earlier one back.
+// TestAJumpOfTheSerialIsRemarked: case 8. Somebody set it by hand; what follows goes on from there.
+func TestAJumpOfTheSerialIsRemarked(t *testing.T) {
+	w := newWorld(t)
+	w.lock(w.ada)
+	skipped := func(id ids.StateVersion) int64 {
+		return value[int64](w, "select coalesce((details->>'skipped_serials')::bigint, 0) from audit_entries where action = 'state.published' and object_id = @id", postgres.Args{"id": id})
+	}
+	for _, step := range []struct{ serial, skipped int64 }{{5, 0}, {6, 0}, {1006, 999}, {1007, 0}, {math.MaxInt64, math.MaxInt64 - 1008}} {
+		assert.Equal(t, step.skipped, skipped(w.publish(w.ada, step.serial, file(step.serial, lineage, "x")).ID), step.serial)
+	}
+}
+
 func TestAnEmptiedStateIsRemarked(t *testing.T) {
 	w := newWorld(t)
 	w.lock(w.ada)

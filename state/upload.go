@@ -314,6 +314,9 @@ func (s *Service) publish(ctx context.Context, tx postgres.Tx, v Version, status
 		"declared_serial": v.DeclaredSerial, "declared_lineage": v.DeclaredLineage,
 		"emptied": base.ResourceCount > 0 && p.ResourceCount == 0 && !p.Encrypted,
 	}
+	if skipped := v.Serial - base.Serial - 1; v.Base != "" && skipped > 0 {
+		details["skipped_serials"] = skipped // case 8: somebody may have set the serial by hand
+	}
 	action := "state.published"
 	if v.Forced {
 		if _, err := fence.Grow(ctx, tx, status.Token()); err != nil {

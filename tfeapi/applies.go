@@ -18,6 +18,7 @@ type applyView struct {
 	ResourceDestructions int               `jsonapi:"attr,resource-destructions"`
 	ResourceImports      int               `jsonapi:"attr,resource-imports"`
 	LogReadURL           string            `jsonapi:"attr,log-read-url"`
+	LogTruncated         bool              `jsonapi:"attr,log-truncated"`
 	StatusTimestamps     map[string]string `jsonapi:"attr,status-timestamps"`
 	ClosedAt             *time.Time        `jsonapi:"attr,closed-at,iso8601"`
 	related              relations
@@ -29,7 +30,7 @@ func (v *applyView) relations() relations { return v.related }
 func (s *server) newApplyView(actor authz.Actor, d runs.Detail) *applyView {
 	p := project(factsOf(actor, d.Run))
 	view := &applyView{
-		ID: string(d.ApplyID), Status: p.apply, LogReadURL: s.logLink(applyLogLink, string(d.ApplyID)), StatusTimestamps: applyTimestamps(d, p),
+		ID: string(d.ApplyID), Status: p.apply, LogReadURL: s.logLink(applyLogLink, string(d.ApplyID)), LogTruncated: d.ApplyLogTruncated, StatusTimestamps: applyTimestamps(d, p),
 		ClosedAt: applyClosedAt(d.Run),
 		related:  relations{"run": ref{"runs", string(d.ID)}, "state-versions": stateVersionRefs(d)},
 	}

@@ -22,6 +22,7 @@ type planView struct {
 	ResourceDestructions   int               `jsonapi:"attr,resource-destructions"`
 	ResourceImports        int               `jsonapi:"attr,resource-imports"`
 	LogReadURL             string            `jsonapi:"attr,log-read-url"`
+	LogTruncated           bool              `jsonapi:"attr,log-truncated"`
 	StatusTimestamps       map[string]string `jsonapi:"attr,status-timestamps"`
 	related                relations
 }
@@ -37,7 +38,7 @@ func (v *planView) JSONAPILinks() *jsonapi.Links {
 func (s *server) newPlanView(actor authz.Actor, d runs.Detail) *planView {
 	p := project(factsOf(actor, d.Run))
 	view := &planView{
-		ID: string(d.PlanID), Status: p.plan, LogReadURL: s.logLink(planLogLink, string(d.PlanID)), StatusTimestamps: planTimestamps(d, p),
+		ID: string(d.PlanID), Status: p.plan, LogReadURL: s.logLink(planLogLink, string(d.PlanID)), LogTruncated: d.PlanLogTruncated, StatusTimestamps: planTimestamps(d, p),
 		related: relations{"run": ref{"runs", string(d.ID)}},
 	}
 	if p.plan == "finished" || p.plan == "errored" {

@@ -90,6 +90,8 @@ func (s *server) routes() []route {
 		{method: del, path: organization + "/tags", handle: s.deleteTags},
 		{method: post, path: api + "tags/{id}/relationships/workspaces", handle: s.tagWorkspaces},
 
+		{method: post, path: api + "admin/workspaces/{id}/actions/undelete", handle: s.undeleteWorkspace},
+		{method: post, path: api + "admin/organizations/{organization}/actions/undelete", handle: s.undeleteOrganization},
 		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
 		{method: get, path: api + "admin/feature-sets", handle: s.listFeatureSets},
 		{method: post, path: api + "admin/organizations/{organization}/subscription", handle: s.subscribe},

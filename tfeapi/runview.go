@@ -94,7 +94,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		ID: string(r.ID), Status: p.run,
 		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable, IsForceCancelable: p.forceCancelable},
 		Permissions: runPermissions{
-			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: mayApply, CanForceExecute: mayApply,
+			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: authz.Can(actor, authz.RunForceCancel, r.Object()), CanForceExecute: mayApply,
 			CanOverride: authz.Can(actor, authz.PoliciesOverride, r.Object()),
 		},
 		HasChanges: p.plan == "finished" && r.HasChanges != nil && *r.HasChanges,

@@ -314,12 +314,14 @@ func TestStructuredRunOutput(t *testing.T) {
 		require.NoError(t, w.deps.Runs.HandOver(ctx, s.actor, kind, hex.EncodeToString(sum[:]), bytes.NewReader([]byte(content))))
 	}
 	require.NoError(t, w.deps.Runs.Done(ctx, s.id, runs.Done{
-		Outcome: runs.OutcomeFinished, ExitCode: 2, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: 5, JSONLogSize: 3, GeneratedConfig: true, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
+		Outcome: runs.OutcomeFinished, ExitCode: 2, TofuVersion: "1.12.6", TofuDigest: "digest", LogSize: 5, JSONLogSize: 3, LogTruncated: true, GeneratedConfig: true, Plan: &runs.PlanSummary{HasChanges: true, Additions: 1},
 	}))
 
 	plan, err := w.client.Plans.Read(ctx, run.Plan.ID)
 	require.NoError(t, err)
 	assert.True(t, plan.GeneratedConfiguration)
+	assert.Contains(t, w.get("/api/v2/plans/"+run.Plan.ID, w.bob), `"log-truncated":true`, "PL-04")
+	assert.Contains(t, w.get("/api/v2/applies/"+run.Apply.ID, w.bob), `"log-truncated":false`)
 	for integration, want := range map[string]string{"cloud": "\x02{}\n\x03", "": "\x02text\n\x03", "else": "\x02text\n\x03"} {
 		assert.Equal(t, want, w.get(plan.LogReadURL, "", "X-Terraform-Integration", integration), integration)
 	}

@@ -135,6 +135,14 @@ update workspaces
  where id = @id and deleted_at is null
 returning organization_id;
 
+-- name: WorkspaceBuried
+select w.organization_id, w.project_id, w.name
+  from workspaces w join organizations o on o.id = w.organization_id and o.deleted_at is null
+ where w.id = @id and w.deleted_at is not null;
+
+-- name: WorkspaceUndelete
+update workspaces set deleted_at = null, project_id = @project_id, updated_at = clock_timestamp() where id = @id and deleted_at is not null;
+
 -- fragment: CurrentRun
 -- The current run is the one that has the workspace, else the one that gets it next (so that a waiting
 -- client can tell a person's lock), else the last that had it. Package runs owns that table; it is only

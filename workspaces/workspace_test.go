@@ -288,6 +288,26 @@ func TestATombstoneFreesTheName(t *testing.T) {
 	}), "its rows stay")
 }
 
+// A tombstone may outlive its project.
+func TestAnUndeletedWorkspaceHasAProject(t *testing.T) {
+	w := newWorld(t)
+	admin := w.owner
+	admin.SiteAdmin = true
+	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "short-lived"})
+	require.NoError(t, err)
+	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "w", Settings: workspaces.Settings{Project: &project.ID}})
+	require.NoError(t, err)
+	require.NoError(t, w.tx(func(tx postgres.Tx) error { return workspaces.Tombstone(ctx, tx, w.owner, ws.ID) }))
+	require.NoError(t, w.DeleteProject(ctx, w.owner, project.ID))
+	require.True(t, fault.Is(w.Undelete(ctx, w.owner, ws.ID), fault.NotFound))
+	require.NoError(t, w.Undelete(ctx, admin, ws.ID))
+	assert.Equal(t, 1, w.audited("workspace.undeleted"))
+	back, err := w.Get(ctx, w.owner, ws.ID)
+	require.NoError(t, err)
+	assert.NotEqual(t, project.ID, back.Project)
+	require.True(t, fault.Is(w.Undelete(ctx, admin, ws.ID), fault.NotFound), "a second time")
+}
+
 func TestTheFenceIsReadWithTheWorkspace(t *testing.T) {
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")

@@ -295,6 +295,9 @@ type Done struct {
 	GeneratedConfig bool  `json:"generated_config"`
 	LogSize         int64 `json:"log_size"`      // bytes of StreamHuman shipped; the server has all of them before Done is accepted
 	JSONLogSize     int64 `json:"json_log_size"` // the same of StreamJSON
+	// LogTruncated tells that something is missing in one of the logs: it was longer than the manifest
+	// allows, or a part of it could not be brought to the server.
+	LogTruncated bool `json:"log_truncated,omitempty"`
 }
 
 // CostEstimate is what the runner's cost command says of the plan, in amounts a month with two decimals; or

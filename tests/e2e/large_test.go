@@ -1,15 +1,21 @@
 package e2e
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -30,6 +36,51 @@ func largeState(serial, size int) string {
 	}
 	text.WriteString("]}")
 	return text.String()
+}
+
+// PL-07: what is uploaded at once is not in the server's memory at once. An upload has one part
+// for the store there, of 8 MiB. make bench ONLY=uploads does the same with 90 MB each, and judges
+// the figure.
+func TestUploadsAtOnceNeedLittleMemory(t *testing.T) {
+	t.Parallel()
+	const uploads, size = 8, 30_000_000
+	s := privateStack(t, t.TempDir())
+	archive := bulkArchive(t, size)
+	var links []string
+	for i := range uploads {
+		w := s.newWorkspace(t, fmt.Sprintf("w%d", i))
+		cv, err := s.api.ConfigurationVersions.Create(ctx, w.ID, tfe.ConfigurationVersionCreateOptions{AutoQueueRuns: tfe.Bool(false)})
+		require.NoError(t, err)
+		links = append(links, cv.UploadURL)
+	}
+	before := s.peakMemory(t, "server")
+	statuses := make([]int, uploads)
+	var at sync.WaitGroup
+	for i, link := range links {
+		at.Go(func() { statuses[i] = s.as(t, "", http.MethodPut, link, bytes.NewReader(archive)).status })
+	}
+	at.Wait()
+	for _, status := range statuses {
+		require.Equal(t, http.StatusOK, status)
+	}
+	grown := s.peakMemory(t, "server") - before
+	t.Logf("the server's memory grew by %d MB for %d MB", grown>>20, uploads*size/1_000_000)
+	assert.Less(t, grown, uploads*size*3/4)
+}
+
+// bulkArchive is a configuration of a file of this many bytes that nothing compresses.
+func bulkArchive(t *testing.T, size int64) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
+	require.NoError(t, err)
+	archive := tar.NewWriter(zip)
+	require.NoError(t, archive.WriteHeader(&tar.Header{Name: "bulk", Mode: 0o644, Size: size}))
+	_, err = io.CopyN(archive, rand.NewChaCha8([32]byte{}), size)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
+	require.NoError(t, zip.Close())
+	return packed.Bytes()
 }
 
 // Case 89 and the dozen's 6: the size of a state is not the server's memory.
