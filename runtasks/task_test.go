@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 		return authz.Actor{Kind: authz.UserActor, User: u.ID, Name: name, Roles: map[ids.Organization]authz.Role{org.ID: role}}
 	}
 	w.ada, w.bob = actor("ada", authz.Owner), actor("bob", authz.Member)
-	w.bob.Grants = map[ids.Organization]authz.Grants{w.org.ID: {Levels: []authz.Level{"organization:read-workspaces"}}}
+	w.bob.Grants = map[ids.Organization]authz.Grants{org.ID: {Levels: []authz.Level{"organization:read-workspaces"}}}
 	ws, err := spaces.Create(ctx, w.ada, "acme", workspaces.NewWorkspace{Name: "shop"})
 	require.NoError(t, err)
 	w.ws = ws.ID
