@@ -167,8 +167,8 @@ func TestNobodyIsCalledToWhatIsOver(t *testing.T) {
 	run := w.run()
 	w.planned(run)
 	w.inTx(func(ctx context.Context, tx postgres.Tx) error {
-		_, err := postgres.Exec(ctx, tx, `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest)
-			values (@run, @user, @user, 'approved', 'auto-apply', '', '', '', '')`, postgres.Args{"run": run, "user": w.ada.User})
+		_, err := postgres.Exec(ctx, tx, `insert into approvals (run_id, reviewer_id, requester_id, decision, source, plan_digest, configuration_digest, lock_file_digest, policy_result_digest, binding_digest)
+			values (@run, @user, @user, 'approved', 'auto-apply', '', '', '', '', 'd')`, postgres.Args{"run": run, "user": w.ada.User})
 		return err
 	})
 	w.step(run, "awaiting_approval", "applying")
