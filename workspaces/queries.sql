@@ -565,7 +565,7 @@ select exists (select from workspaces s, workspaces c where s.id = @workspace_id
 select count(*) {SeenConsumers};
 
 -- name: Consumers
-select {WorkspaceColumns} select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
+select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
    and w.id in (select c.id {SeenConsumers})
  order by w.name collate "C" limit @limit offset @offset;
 
