@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -40,6 +41,7 @@ func (d *desk) tagged(tag string) (names []string) {
 	for _, w := range list.Items {
 		names = append(names, w.Name)
 	}
+	slices.Sort(names)
 	return names
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,7 +163,7 @@ func newDesk(t *testing.T) *desk {
 
 func host() string { return shared.environ["TFE_HOSTNAME"] }
 
-// workspaces gives the names in the desk's organization, in order.
+// workspaces gives the names in the desk's organization, sorted: the list has what was used last in front.
 func (d *desk) workspaces() []string {
 	d.t.Helper()
 	list, err := shared.api.Workspaces.List(ctx, d.organization, nil)
@@ -171,6 +172,7 @@ func (d *desk) workspaces() []string {
 	for _, w := range list.Items {
 		names = append(names, w.Name)
 	}
+	slices.Sort(names)
 	return names
 }
 
