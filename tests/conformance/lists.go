@@ -110,6 +110,8 @@ type job struct {
 	Mode  Mode
 	Count int // planned subtests
 	Alone bool
+	// Repeated says that it failed once before.
+	Repeated bool
 }
 
 // jobs are what is to be run: each test once, in cloud mode where it runs there, or in

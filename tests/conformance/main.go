@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,7 +21,7 @@ import (
 
 type options struct {
 	holdfast, mirror, module, out string
-	both                          bool
+	both, kept                    bool
 	planned                       string
 	tier, only                    string
 	parallel                      int
@@ -34,6 +35,7 @@ func main() {
 	flag.StringVar(&o.module, "suite", "tests/conformance/suite", "folder of the module that names go-tfe's version")
 	flag.StringVar(&o.out, "out", "conformance", "folder of the results: results.json, and the output of each test that failed")
 	flag.BoolVar(&o.both, "all", false, "run each test in both modes")
+	flag.BoolVar(&o.kept, "kept", false, "only the tests that must pass; one that fails is run once more, against a server of its own, and the table says so")
 	flag.StringVar(&o.planned, "plan", "", "write the planned list anew to this file, by what was seen")
 	flag.StringVar(&o.tier, "tier", "", "only the tests of one tier, such as T1")
 	flag.StringVar(&o.only, "only", "", "only the tests that match this expression")
@@ -75,12 +77,18 @@ func run(ctx context.Context, o options) error {
 	}
 	defer answering.Close()
 	r := runner{options: o, suite: s, work: work, callback: "http://" + answering.Addr().String() + "/"}
-	jobs := l.jobs(o.both, func(p Planned) bool { return (o.tier == "" || p.Tier == o.tier) && only.MatchString(p.Test) })
-	results, err := r.all(ctx, jobs)
-	if err != nil {
+	jobs := l.jobs(o.both, func(p Planned) bool {
+		return (o.tier == "" || p.Tier == o.tier) && only.MatchString(p.Test) && (!o.kept || l.kept[p.Test])
+	})
+	if err := r.all(ctx, jobs); err != nil {
 		return err
 	}
-	return report(l, o, results)
+	if o.kept {
+		if err := r.again(ctx); err != nil {
+			return err
+		}
+	}
+	return report(l, o, r.results)
 }
 
 func report(l lists, o options, results []result) error {
@@ -141,7 +149,7 @@ type runner struct {
 
 // all runs the jobs: most against one server, some of them at a time; those that need a
 // server to themselves after that, each against a new one.
-func (r *runner) all(ctx context.Context, jobs []job) ([]result, error) {
+func (r *runner) all(ctx context.Context, jobs []job) error {
 	var together, alone []job
 	for _, j := range jobs {
 		if j.Alone {
@@ -151,14 +159,29 @@ func (r *runner) all(ctx context.Context, jobs []job) ([]result, error) {
 		}
 	}
 	if err := r.against(ctx, together, r.parallel); err != nil {
-		return nil, err
+		return err
 	}
 	for _, j := range alone {
 		if err := r.against(ctx, []job{j}, 1); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r.results, ctx.Err()
+	return ctx.Err()
+}
+
+// again runs each test that failed once more, against a new server. What it says then
+// counts, and stays marked: the suite's own waits are short for a busy machine.
+func (r *runner) again(ctx context.Context) error {
+	failed := slices.Clone(r.results)
+	failed = slices.DeleteFunc(failed, result.Good)
+	r.results = slices.DeleteFunc(r.results, func(one result) bool { return !one.Good() })
+	for _, one := range failed {
+		one.Repeated = true
+		if err := r.against(ctx, []job{one.job}, 1); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // against runs jobs against one new server.

@@ -28,6 +28,7 @@ type outcome struct {
 	Failed      []string `json:"failed,omitempty"`
 	Reason      string   `json:"reason,omitempty"`
 	Kept        bool     `json:"kept"`
+	Repeated    bool     `json:"repeated,omitempty"`
 	PassedModes []Mode   `json:"passed-modes"`
 	FailedModes []Mode   `json:"failed-modes,omitempty"`
 }
@@ -42,6 +43,7 @@ func (l lists) outcomes(results []result) (list []outcome) {
 				continue
 			}
 			ran = true
+			o.Repeated = o.Repeated || r.Repeated
 			o.Planned, o.Subtests = max(o.Planned, r.Count), max(o.Subtests, r.Score())
 			o.Seconds += r.Seconds
 			if r.Good() {
@@ -93,6 +95,9 @@ func (l lists) table(w io.Writer, list []outcome) {
 	fmt.Fprintln(w)
 	for _, o := range list {
 		if o.Passed && len(o.FailedModes) == 0 {
+			if o.Repeated {
+				fmt.Fprintf(w, "%s  %-60s passed the second time\n", o.Tier, o.Test)
+			}
 			continue
 		}
 		kept := ""

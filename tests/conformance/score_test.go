@@ -40,6 +40,12 @@ func TestATestCountsOnceOverItsModesAndAKeptOneInEach(t *testing.T) {
 	var text strings.Builder
 	l.table(&text, list)
 	assert.Contains(t, text.String(), "T1        1/    1       2/     3")
+	assert.NotContains(t, text.String(), "second time")
+
+	good.Repeated = true
+	text.Reset()
+	l.table(&text, l.outcomes([]result{good}))
+	assert.Contains(t, text.String(), "TestThing                                                    passed the second time")
 }
 
 func TestJobsTakeEachTestInOneModeUnlessBothAreWanted(t *testing.T) {
