@@ -284,6 +284,8 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23503", "attempt_artifacts_organization_id_attempt_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-b', 'plan', 'obj-b', '')"},
 	{"23503", "attempt_artifacts_organization_id_object_id_fkey", "insert into attempt_artifacts (attempt_id, organization_id, kind, object_id, sha256) values ('att-a', 'org-a', 'plan', 'obj-b', '')"},
 
+	{"23514", "commit_era_one_check", "insert into commit_era (one) values (false)"},
+
 	// recovery
 	{"23505", "emergency_states_once", "insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, obstacle, late) values ('es-2', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malformed', false)"},
 	{"23514", "emergency_states_importable_whole", "insert into emergency_states (id, organization_id, workspace_id, run_id, attempt_id, sandbox_id, object_id, size, sha256, late) values ('es-2', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 't', false)"},

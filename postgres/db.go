@@ -59,6 +59,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if _, set := cfg.ConnConfig.RuntimeParams["jit"]; !set {
 		cfg.ConnConfig.RuntimeParams["jit"] = "off"
 	}
+	cfg.AfterConnect = beginEra
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, classify(err)
@@ -137,10 +138,20 @@ func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
 	return nil
 }
 
+// beginEra names the era of a database that lost the name of its last one in a crash.
+// Where the table is not there yet, or not writable, a lost COMMIT is not looked up.
+func beginEra(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "insert into commit_era default values on conflict do nothing")
+	if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) {
+		return nil
+	}
+	return err
+}
+
 // commit commits, and finds out whether it did when the answer is lost.
 func commit(ctx context.Context, db *DB, tx pgx.Tx) error {
-	var xid *string
-	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text").Scan(&xid); err != nil {
+	var xid, era *string
+	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text, (select id::text from commit_era)").Scan(&xid, &era); err != nil {
 		return err
 	}
 	commitErr := tx.Commit(ctx)
@@ -150,7 +161,7 @@ func commit(ctx context.Context, db *DB, tx pgx.Tx) error {
 	if saidNo(commitErr) {
 		return commitErr
 	}
-	return lookUpCommit(ctx, db, *xid, commitErr)
+	return lookUpCommit(ctx, db, *xid, era, commitErr)
 }
 
 // saidNo tells whether the server answered a COMMIT by refusing it. A server that ends
@@ -164,16 +175,21 @@ func saidNo(commitErr error) bool {
 }
 
 // lookUpCommit asks a new connection what became of a transaction whose COMMIT got no answer.
-func lookUpCommit(ctx context.Context, db *DB, xid string, cause error) error {
+// In another era the id may be that of a later transaction: when that one is not committed,
+// neither is ours; when it is, nobody knows.
+func lookUpCommit(ctx context.Context, db *DB, xid string, era *string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.decideWithin)
 	defer cancel()
 	unknown := fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
 	for {
 		var status *string
-		err := db.pool.QueryRow(ctx, "select pg_xact_status($1::text::xid8)", xid).Scan(&status)
+		var sameEra bool
+		err := db.pool.QueryRow(ctx, "select pg_xact_status($1::text::xid8), exists (select from commit_era where id::text = $2)", xid, era).Scan(&status, &sameEra)
 		switch {
-		case err == nil && status != nil && *status == "committed":
+		case err == nil && status != nil && *status == "committed" && sameEra:
 			return nil
+		case err == nil && status != nil && *status == "committed":
+			return unknown
 		case err == nil && status != nil && *status == "aborted":
 			return fault.New(fault.Unavailable, "database_unavailable", "The database connection was lost and nothing was stored. Try again.").Because(cause)
 		case err == nil && status == nil:

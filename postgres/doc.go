@@ -3,13 +3,15 @@
 //
 // Owns: InTx, InSnapshot and InOneStatement, the reading of named queries, one LISTEN connection, NOTIFY after the commit.
 // Words: tx (a transaction somebody else began and will end), snapshot (a
-// read-only transaction in which every statement sees the same instant).
+// read-only transaction in which every statement sees the same instant), era (the
+// time between two crashes of the database).
 // Invariants: a function that takes a Tx never begins or commits. InTx may run its
 // function again after a serialization failure or deadlock, so nothing outside the
 // database happens in it (TestInTxRunsAgainAfterASerializationFailure,
 // TestInTxSurvivesADeadlock). A COMMIT whose answer was lost is looked up by its
 // transaction id, never rerun blindly (TestALostCommitIsLookedUp,
-// TestAnUndecidableCommitIsUnknown). A snapshot sees one instant and writes nothing
+// TestAnUndecidableCommitIsUnknown), and not believed in another era
+// (TestALostCommitIsNotTakenForALaterOneOfItsID). A snapshot sees one instant and writes nothing
 // (TestASnapshot…); a read outside any transaction is one statement, which sees one
 // instant by itself (TestAReadOfOneStatementIsOneAndReads). A notification leaves after the commit of its
 // transaction and never without it (TestNotifyWakesAfterTheCommitAndOnlyThen). No error holds the password (TestThePasswordIsInNoError).

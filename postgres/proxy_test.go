@@ -33,6 +33,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	mode  atCommit
+	lost  func() // called when PostgreSQL has answered a COMMIT whose connection is then lost
 	down  bool
 	conns []net.Conn
 }
@@ -40,11 +41,16 @@ type proxy struct {
 // newProxy gives the proxy, and the address of the test's database behind it.
 func newProxy(t *testing.T) (*proxy, string) {
 	t.Helper()
-	address, err := url.Parse(testdb.URL(t))
+	return proxyBefore(t, testdb.URL(t))
+}
+
+func proxyBefore(t *testing.T, database string) (*proxy, string) {
+	t.Helper()
+	address, err := url.Parse(database)
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{Listener: listener, t: t, server: address.Host, mode: pass}
+	p := &proxy{Listener: listener, t: t, server: address.Host, mode: pass, lost: func() {}}
 	t.Cleanup(func() {
 		_ = p.Close()
 		p.dropAll()
@@ -132,6 +138,7 @@ func (p *proxy) serve(client, server net.Conn) {
 			answered := answers.divert()
 			_, _ = server.Write(message)
 			<-answered
+			p.lost()
 			if mode == fatal {
 				_, _ = client.Write(errorResponse("FATAL", "57P01", "terminating connection due to administrator command"))
 			}
