@@ -247,7 +247,7 @@ func (s *Service) publishPackage(ctx context.Context, tx postgres.Tx, p Platform
 type InstallableVersion struct {
 	Version   string
 	Protocols []string
-	Platforms []string // OS_ARCH of each package
+	Platforms []string // OS/ARCH of each package
 }
 
 // InstallableProvider gives the versions of a private provider that tofu may choose from, the

@@ -191,7 +191,7 @@ select coalesce(object_id, '') from registry_provider_platforms where version_id
 delete from registry_provider_versions where id = @id;
 
 -- name: ProviderVersionsInstallable
-select v.version, v.protocols, array_agg(f.os || '_' || f.arch order by f.os, f.arch) as platforms
+select v.version, v.protocols, array_agg(f.os || '/' || f.arch order by f.os, f.arch) as platforms
   from registry_provider_versions v join registry_provider_platforms f on f.version_id = v.id and f.object_id is not null
  where v.provider_id = @provider_id and v.gpg_key_id is not null
  group by v.id, v.version, v.protocols, v.precedence

@@ -79,7 +79,8 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientGone
 	}
-	object, status := describe(err, requestID)
+	objects, status := describeAll(err, requestID)
+	object := objects[0]
 	header := w.Header()
 	if status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", strconv.Itoa(retryAfter(object.Code)))
@@ -93,8 +94,26 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	}
 	header.Set("Content-Type", mediaType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []errorObject{object}}) // a client that left gets nothing
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": objects}) // a client that left gets nothing
 	return status
+}
+
+// describeAll gives one object, or several for refusals of the same kind that were joined.
+func describeAll(err error, requestID string) (objects []errorObject, status int) {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a joined error that is wrapped is another's business
+	if !ok {
+		object, status := describe(err, requestID)
+		return []errorObject{object}, status
+	}
+	for _, one := range joined.Unwrap() {
+		object, its := describe(one, requestID)
+		if status != 0 && its != status {
+			object, status = describe(err, requestID) // they do not fit together
+			return []errorObject{object}, status
+		}
+		objects, status = append(objects, object), its
+	}
+	return objects, status
 }
 
 func describe(err error, requestID string) (errorObject, int) {
