@@ -98,20 +98,22 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	return status
 }
 
-// describeAll gives one object, or several for refusals of the same kind that were joined.
+// describeAll gives one object, or several for refusals of attributes that were joined.
 func describeAll(err error, requestID string) (objects []errorObject, status int) {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a joined error that is wrapped is another's business
-	if !ok {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, one := range joined.Unwrap() {
+			if !fault.Is(one, fault.Invalid) {
+				objects = nil
+				break
+			}
+			object, its := describe(one, requestID)
+			objects, status = append(objects, object), its
+		}
+	}
+	if len(objects) == 0 {
 		object, status := describe(err, requestID)
 		return []errorObject{object}, status
-	}
-	for _, one := range joined.Unwrap() {
-		object, its := describe(one, requestID)
-		if status != 0 && its != status {
-			object, status = describe(err, requestID) // they do not fit together
-			return []errorObject{object}, status
-		}
-		objects, status = append(objects, object), its
 	}
 	return objects, status
 }
