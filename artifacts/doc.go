@@ -8,8 +8,8 @@
 // object beside it with its wrapped DEK), intent (the row before the bytes),
 // organization key and DEK (see envelope), site value (a small secret of no
 // organization, sealed under a key of its own; whoever keeps it keeps root_version too).
-// Layout: <organization>/<workspace>/<kind>/<object> is the body, the same with
-// .dek.<version> its sidecar, <organization>/organization-key.<version> the wrapped
+// Layout: <organization>/<workspace>/<kind>/<object> is the body, with "registry" in the
+// place of the workspace for modules and providers; the same with .dek.<version> is its sidecar, <organization>/organization-key.<version> the wrapped
 // organization key. With the key ring that is enough to read a store whose database
 // is lost. <organization>/<workspace>/witness/<run> tells of an apply that was permitted
 // (witness.go); it alone has no row and may be put again. Whoever shreds an organization removes the key's row and that object.

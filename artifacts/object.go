@@ -26,11 +26,14 @@ const (
 	KindLog              Kind = "log"
 	KindEmergencyState   Kind = "emergency-state" // an errored.tfstate, byte for byte
 	KindPolicyInput      Kind = "policy-input"    // the derivative of a plan that policies judged
+
+	KindModule          Kind = "module"           // the tar.gz of a version in the module registry
+	KindProviderPackage Kind = "provider-package" // the zip of a provider for one platform
 )
 
 func (k Kind) known() bool {
 	switch k {
-	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindCostEstimate, KindState, KindStateJSON, KindLog, KindEmergencyState, KindPolicyInput:
+	case KindConfiguration, KindLockFile, KindPlan, KindPlanJSON, KindPlanJSONRedacted, KindCostEstimate, KindState, KindStateJSON, KindLog, KindEmergencyState, KindPolicyInput, KindModule, KindProviderPackage:
 		return true
 	}
 	return false
@@ -39,8 +42,12 @@ func (k Kind) known() bool {
 // ofState tells whether a serial and a lineage belong to the kind.
 func (k Kind) ofState() bool { return k == KindState || k == KindStateJSON }
 
+// ofOrganization tells whether objects of the kind are in no workspace.
+func (k Kind) ofOrganization() bool { return k == KindModule || k == KindProviderPackage }
+
 // Spec is what an object belongs to; all of it is sealed into the object.
-// Organization, Workspace and Kind are required. Serial and Lineage count only for
+// Organization and Kind are required, and so is Workspace, except for KindModule and
+// KindProviderPackage, which belong to none. Serial and Lineage count only for
 // KindState and KindStateJSON. Epoch is that of the writer's fence, or 0.
 type Spec struct {
 	Organization ids.Organization
@@ -55,8 +62,8 @@ type Spec struct {
 // normalized drops what does not belong to the kind, so that a zero Serial of a
 // plan does not read as "serial 0".
 func (s Spec) normalized() (Spec, error) {
-	if s.Organization == "" || s.Workspace == "" || !s.Kind.known() {
-		return Spec{}, fmt.Errorf("an object needs an organization, a workspace and a known kind, not %q, %q, %q", s.Organization, s.Workspace, s.Kind)
+	if s.Organization == "" || !s.Kind.known() || (s.Workspace == "") != s.Kind.ofOrganization() {
+		return Spec{}, fmt.Errorf("an object needs an organization, a known kind and, if that is of workspaces, a workspace, not %q, %q, %q", s.Organization, s.Kind, s.Workspace)
 	}
 	if !s.Kind.ofState() {
 		s.Serial, s.Lineage = envelope.NoSerial, ""
@@ -71,9 +78,16 @@ func (s Spec) context(id ids.Object) envelope.Context {
 	}
 }
 
+// noWorkspace stands in keys for the workspace of what is in none; no id of one reads like it.
+const noWorkspace = "registry"
+
 // bodyKey is where the object lies in the store.
 func (s Spec) bodyKey(id ids.Object) string {
-	return fmt.Sprintf("%s/%s/%s/%s", s.Organization, s.Workspace, s.Kind, id)
+	place := string(s.Workspace)
+	if place == "" {
+		place = noWorkspace
+	}
+	return fmt.Sprintf("%s/%s/%s/%s", s.Organization, place, s.Kind, id)
 }
 
 // sidecarKey is where the object's wrapped DEK lies in the store.

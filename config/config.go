@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-run/holdfast/outbound"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/state"
 )
@@ -50,11 +51,12 @@ type Limits struct {
 	StepUp     time.Duration // how long a step-up serves
 	Recovery   recovery.Settings
 	Policies   policies.Limits
+	Registry   registry.Limits
 }
 
 // DefaultLimits are those of a server that is told nothing else.
 func DefaultLimits() Limits {
-	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow, Recovery: recovery.Defaults(), Policies: policies.DefaultLimits()}
+	return Limits{Runs: runs.Defaults(), StateBytes: state.DefaultUploadLimit, StepUp: accounts.DefaultStepUpWindow, Recovery: recovery.Defaults(), Policies: policies.DefaultLimits(), Registry: registry.DefaultLimits()}
 }
 
 // Host gives host and port of the public address.
@@ -140,6 +142,8 @@ func (r *reader) limits() Limits {
 		r.wrong("HOLDFAST_RECOVERY_LEASE_TTL must be longer than nothing")
 	}
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
+	l.Registry.Module = r.bytes("HOLDFAST_MODULE_LIMIT", l.Registry.Module)
+	l.Registry.Provider = r.bytes("HOLDFAST_PROVIDER_LIMIT", l.Registry.Provider)
 	l.Policies.Memory = r.bytes("HOLDFAST_POLICY_MEMORY", l.Policies.Memory)
 	l.Policies.Time = r.duration("HOLDFAST_POLICY_TIME", l.Policies.Time)
 	l.Policies.Budget = r.duration("HOLDFAST_POLICY_BUDGET", l.Policies.Budget)

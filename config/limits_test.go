@@ -35,6 +35,8 @@ func TestLimitsOfRuns(t *testing.T) {
 		"HOLDFAST_RUN_TASK_PROGRESS":  {"2m", func() { want.Runs.TaskProgress = 2 * time.Minute }},
 		"HOLDFAST_RUN_TASK_TTL":       {"2h", func() { want.Runs.TaskTTL = 2 * time.Hour }},
 		"HOLDFAST_LOG_LIMIT":          {"1000", func() { want.Runs.LogLimit = 1000 }},
+		"HOLDFAST_MODULE_LIMIT":       {"4000", func() { want.Registry.Module = 4000 }},
+		"HOLDFAST_PROVIDER_LIMIT":     {"5000", func() { want.Registry.Provider = 5000 }},
 		"HOLDFAST_STATE_LIMIT":        {"3000", func() { want.StateBytes = 3000 }},
 		"HOLDFAST_STEP_UP_WINDOW":     {"5m", func() { want.StepUp = 5 * time.Minute }},
 		"HOLDFAST_LAUNCH_LIMIT":       {"2000", func() { want.Runs.LaunchLimit = 2000 }},

@@ -55,6 +55,14 @@ type (
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
 	CostEstimate              string // ce-…; what a plan would cost
+
+	RegistryModule           string // mod-…
+	RegistryModuleVersion    string // modver-…
+	RegistryProvider         string // prov-…
+	RegistryProviderVersion  string // provver-…
+	RegistryProviderPlatform string // provpltfrm-…; the package of a provider for one platform
+	RegistryComponent        string // comp-…
+	GPGKey                   string // gpg-…; a public key that providers are signed with
 )
 
 // Any is the set of id types.
@@ -63,7 +71,8 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate |
+		RegistryModule | RegistryModuleVersion | RegistryProvider | RegistryProviderVersion | RegistryProviderPlatform | RegistryComponent | GPGKey
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -158,6 +167,20 @@ func spec[T Any]() (prefix, noun string) {
 		return "ts-", "task stage"
 	case TaskResult:
 		return "taskrs-", "task result"
+	case RegistryModule:
+		return "mod-", "registry module"
+	case RegistryModuleVersion:
+		return "modver-", "registry module version"
+	case RegistryProvider:
+		return "prov-", "registry provider"
+	case RegistryProviderVersion:
+		return "provver-", "registry provider version"
+	case RegistryProviderPlatform:
+		return "provpltfrm-", "registry provider platform"
+	case RegistryComponent:
+		return "comp-", "registry component"
+	case GPGKey:
+		return "gpg-", "GPG key"
 	case CostEstimate:
 		return "ce-", "cost estimate"
 	}

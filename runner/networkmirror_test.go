@@ -274,16 +274,23 @@ func TestProviderSources(t *testing.T) {
 	}{
 		"neither":  {"", "", nil},
 		"a folder": {folder, "", []string{"filesystem_mirror {", "path = " + cliString(folder), "}", "direct {", `exclude = ["registry.opentofu.org/hashicorp/null"]`, "}"}},
-		"network":  {"", "https://m.test/p", []string{"network_mirror {", `url     = "https://m.test/p/"`, "exclude = []", "}"}},
+		"network":  {"", "https://m.test/p", []string{
+			"direct {", `include = ["h.test/*/*"]`, "exclude = []", "}",
+			"network_mirror {", `url     = "https://m.test/p/"`, `exclude = ["h.test/*/*"]`, "}",
+		}},
 		"both": {folder, "https://m.test", []string{
 			"filesystem_mirror {", "path = " + cliString(folder), "}",
-			"network_mirror {", `url     = "https://m.test/"`, `exclude = ["registry.opentofu.org/hashicorp/null"]`, "}",
+			"direct {", `include = ["h.test/*/*"]`, `exclude = ["registry.opentofu.org/hashicorp/null"]`, "}",
+			"network_mirror {", `url     = "https://m.test/"`, `exclude = ["registry.opentofu.org/hashicorp/null", "h.test/*/*"]`, "}",
 		}},
-		"an odd address": {"", `https://m.test/${x}"`, []string{"network_mirror {", `url     = "https://m.test/$%7Bx%7D%22/"`, "exclude = []", "}"}},
+		"an odd address": {"", `https://m.test/${x}"`, []string{
+			"direct {", `include = ["h.test/*/*"]`, "exclude = []", "}",
+			"network_mirror {", `url     = "https://m.test/$%7Bx%7D%22/"`, `exclude = ["h.test/*/*"]`, "}",
+		}},
 	} {
 		sources, err := newProviderSources(c.folder, c.network)
 		require.NoError(t, err, name)
-		text, err := sources.installation()
+		text, err := sources.installation("h.test")
 		require.NoError(t, err, name)
 		var lines []string
 		for line := range strings.Lines(text) {

@@ -38,8 +38,8 @@ func newProviderSources(folder, network string) (s providerSources, err error) {
 // installation is the part of tofu's CLI configuration that names the sources; empty
 // for the registries. What the folder has comes from there alone: tofu would ask the
 // next source for more versions, and fail where that cannot be reached. A network
-// mirror stands for all registries, so that none is asked behind it.
-func (s providerSources) installation() (string, error) {
+// mirror stands for all registries but that of the server at host, which runs can reach.
+func (s providerSources) installation(host string) (string, error) {
 	if s.folder == "" && s.network == "" && len(s.cached) == 0 {
 		return "", nil
 	}
@@ -61,7 +61,9 @@ func (s providerSources) installation() (string, error) {
 	}
 	rest := "direct {\n"
 	if s.network != "" {
-		rest = fmt.Sprintf("network_mirror {\n    url     = %s\n", cliString(s.network))
+		ours := cliString(host + "/*/*")
+		fmt.Fprintf(&b, "  direct {\n    include = [%s]\n    exclude = [%s]\n  }\n", ours, strings.Join(names, ", "))
+		rest, names = fmt.Sprintf("network_mirror {\n    url     = %s\n", cliString(s.network)), append(names, ours)
 	}
 	fmt.Fprintf(&b, "  %s    exclude = [%s]\n  }\n}\n", rest, strings.Join(names, ", "))
 	return b.String(), nil

@@ -129,18 +129,21 @@ func (s *sandbox) enter(workingDirectory string) error {
 	return err
 }
 
-// writeCLIConfig writes the file that tells tofu at which address it finds the server's API,
-// with which token it speaks there, and where providers come from. Nothing else holds the token.
+// writeCLIConfig writes the file that tells tofu at which address it finds the server's API
+// and registry, with which token it speaks there, and where providers come from. Nothing else holds the token.
 func (s sandbox) writeCLIConfig(host, address, token string, providers providerSources) error {
-	installation, err := providers.installation()
+	installation, err := providers.installation(host)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", cliString(host), cliString(token))
 	fmt.Fprintf(&b, "host %s {\n  services = {\n", cliString(host))
-	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
-		fmt.Fprintf(&b, "    %s = %s\n", cliString(service), cliString(address+"/api/v2/"))
+	for _, service := range []struct{ name, path string }{
+		{"tfe.v2", "/api/v2/"}, {"tfe.v2.1", "/api/v2/"}, {"state.v2", "/api/v2/"},
+		{"modules.v1", "/api/registry/v1/modules/"}, {"providers.v1", "/api/registry/v1/providers/"},
+	} {
+		fmt.Fprintf(&b, "    %s = %s\n", cliString(service.name), cliString(address+service.path))
 	}
 	b.WriteString("  }\n}\n" + installation)
 	return os.WriteFile(s.cliConfig(), []byte(b.String()), 0o600)

@@ -7,7 +7,7 @@ import (
 
 // A run's token is in the hands of whatever the configuration starts, so it is taken to
 // have leaked. It reaches the few addresses that tofu needs for the state of its own
-// workspace, and to read that of others which share it, and no other, whatever its holder might be allowed there: a new route is
+// workspace, to read that of others which share it, and to install modules and providers, and no other, whatever its holder might be allowed there: a new route is
 // closed to it until it is written down here.
 
 // phases of attempts that may use a route.
@@ -39,6 +39,12 @@ var attemptRoutes = map[string]phases{
 	"GET " + apiPath + "state-versions/{id}/outputs":       both,
 	"GET " + apiPath + "state-versions/{id}/download":      both,
 	"GET " + apiPath + "state-versions/{id}/json-download": both,
+
+	// tofu init, of its own organization
+	"GET " + modulesV1 + "{namespace}/{module}/{system}/versions":                  both,
+	"GET " + modulesV1 + "{namespace}/{module}/{system}/{version}/download":        both,
+	"GET " + providersV1 + "{namespace}/{provider}/versions":                       both,
+	"GET " + providersV1 + "{namespace}/{provider}/{version}/download/{os}/{arch}": both,
 }
 
 // checkAttempt refuses an attempt on a route that is not for it.
@@ -53,5 +59,5 @@ func checkAttempt(actor authz.Actor, rt route) error {
 	if rt.method == "POST" && rt.path == apiPath+"organizations/{organization}/workspaces" { // tofu's answer to a workspace that it does not see
 		return fault.New(fault.Forbidden, "forbidden", "A run makes no workspaces. The one whose state it wants to read is not there, or does not share its state with the run's own workspace: an administrator can add that to its remote state consumers.")
 	}
-	return fault.New(fault.Forbidden, "forbidden", "The token of a run reads the state of its own workspace and of those that share theirs with it, and while it applies writes it. It may do nothing else; use a user's token.")
+	return fault.New(fault.Forbidden, "forbidden", "The token of a run reads the state of its own workspace and of those that share theirs with it, installs modules and providers of its organization, and while it applies writes the state. It may do nothing else; use a user's token.")
 }

@@ -14,6 +14,7 @@ func (s *server) discovery(*request) (answer, error) {
 	base := s.Address + "/api/v2/"
 	return answer{status: http.StatusOK, json: map[string]any{
 		"tfe.v2": base, "tfe.v2.1": base, "state.v2": base,
+		"modules.v1": s.Address + modulesV1, "providers.v1": s.Address + providersV1,
 		"login.v1": map[string]any{
 			"client": accounts.LoginClient, "grant_types": []string{"authz_code"},
 			"authz": s.Address + "/oauth/authorize", "token": s.Address + "/oauth/token",

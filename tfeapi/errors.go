@@ -79,7 +79,8 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientGone
 	}
-	object, status := describe(err, requestID)
+	objects, status := describeAll(err, requestID)
+	object := objects[0]
 	header := w.Header()
 	if status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", strconv.Itoa(retryAfter(object.Code)))
@@ -93,8 +94,28 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, requestID str
 	}
 	header.Set("Content-Type", mediaType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []errorObject{object}}) // a client that left gets nothing
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": objects}) // a client that left gets nothing
 	return status
+}
+
+// describeAll gives one object, or several for refusals of attributes that were joined.
+func describeAll(err error, requestID string) (objects []errorObject, status int) {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, one := range joined.Unwrap() {
+			if !fault.Is(one, fault.Invalid) {
+				objects = nil
+				break
+			}
+			object, its := describe(one, requestID)
+			objects, status = append(objects, object), its
+		}
+	}
+	if len(objects) == 0 {
+		object, status := describe(err, requestID)
+		return []errorObject{object}, status
+	}
+	return objects, status
 }
 
 func describe(err error, requestID string) (errorObject, int) {

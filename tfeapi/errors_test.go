@@ -43,6 +43,8 @@ func TestErrorDocuments(t *testing.T) {
 		{fault.New(fault.RecoveryHeld, "workspace_recovery_pending", "Recover."), `{"status":"423","code":"workspace_recovery_pending","title":"Workspace locked","detail":"Recover."}`, 423, ""},
 		{fault.New(fault.TooLarge, "artifact_too_large", "Big."), `{"status":"413","code":"artifact_too_large","title":"artifact_too_large","detail":"Big."}`, 413, ""},
 		{fault.New(fault.Invalid, "invalid_attribute", "Name may not.").At("/data/attributes/name"), `{"status":"422","code":"invalid_attribute","title":"invalid attribute","detail":"Name may not.","source":{"pointer":"/data/attributes/name"}}`, 422, ""},
+		{fmt.Errorf("wrapped: %w", errors.Join(fault.New(fault.Invalid, "a", "One."), fault.New(fault.Invalid, "b", "Two."))), `{"status":"422","code":"a","title":"a","detail":"One."},{"status":"422","code":"b","title":"b","detail":"Two."}`, 422, ""},
+		{errors.Join(fault.New(fault.Invalid, "a", "One."), secret), `{"status":"422","code":"a","title":"a","detail":"One."}`, 422, ""},
 		{fault.New(fault.Invalid, "reserved_variable", "No."), `{"status":"422","code":"reserved_variable","title":"reserved_variable","detail":"No."}`, 422, ""},
 		{fault.New(fault.Exhausted, "quota_exceeded", "Wait."), `{"status":"429","code":"quota_exceeded","title":"quota_exceeded","detail":"Wait."}`, 429, ""},
 		{fault.New(fault.Unavailable, "service_unavailable", "Not now."), `{"status":"503","code":"service_unavailable","title":"service_unavailable","detail":"Not now."}`, 503, "60"},

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/state"
@@ -45,6 +46,7 @@ type Deps struct {
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
 	Policies     *policies.Service
+	Registry     *registry.Service
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service
 	// RunTasks keeps which services are asked about runs.

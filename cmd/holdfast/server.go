@@ -30,6 +30,7 @@ import (
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/recovery"
+	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
@@ -51,6 +52,7 @@ type services struct {
 	runs       *runs.Service
 	gates      *gates.Service
 	policies   *policies.Service
+	registry   *registry.Service
 	recovery   *recovery.Service
 	links      *envelope.Links
 
@@ -89,6 +91,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 		return nil, err
 	}
 	s.policies = policies.New(db, s.objects, judging)
+	s.registry = registry.New(db, s.objects, limits.Registry)
 	limits.Runs.Build, limits.Runs.StepUp = build(), s.accounts.RequireStepUp
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
@@ -211,7 +214,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{

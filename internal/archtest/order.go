@@ -28,6 +28,7 @@ var TheOrder = Order{
 		"state",
 		"dispatch",
 		"policies",
+		"registry",
 		"approvals",
 		"notifications",
 		"runtasks",

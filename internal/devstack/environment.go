@@ -176,8 +176,8 @@ func envFile(f facts) string {
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // cliConfig is the client's configuration file: the token, and where providers come from.
-// Those that the folder holds come from there alone, all others from the network mirror where
-// there is one, else from their registries.
+// Those that the folder holds come from there alone, those of the server's own registry from it,
+// all others from the network mirror where there is one, else from their registries.
 func cliConfig(f facts) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "credentials %s {\n  token = %s\n}\n", hclQuote(f.address.hostPort()), hclQuote(f.credentials.UserToken))
@@ -194,7 +194,9 @@ func cliConfig(f facts) string {
 	}
 	rest := "direct {\n"
 	if f.network != "" {
-		rest = fmt.Sprintf("network_mirror {\n    url     = %s\n", hclQuote(f.network))
+		ours := hclQuote(f.address.hostPort() + "/*/*")
+		fmt.Fprintf(&text, "  direct {\n    include = [%s]\n    exclude = [%s]\n  }\n", ours, strings.Join(mirrored, ", "))
+		rest, mirrored = fmt.Sprintf("network_mirror {\n    url     = %s\n", hclQuote(f.network)), append(mirrored, ours)
 	}
 	fmt.Fprintf(&text, "  %s    exclude = [%s]\n  }\n}\n", rest, strings.Join(mirrored, ", "))
 	return text.String()

@@ -269,11 +269,12 @@ func TestTheClientConfigurationNamesMirroredProvidersOnly(t *testing.T) {
 	f.network = "https://mirror.example.com/p/"
 	both := cliConfig(f)
 	assert.Contains(t, both, "    include = [\"registry.opentofu.org/hashicorp/time\"]\n")
-	assert.Contains(t, both, "  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = [\"registry.opentofu.org/hashicorp/time\"]\n")
-	assert.NotContains(t, both, "direct", "no registry is asked")
+	assert.Contains(t, both, "  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = [\"registry.opentofu.org/hashicorp/time\", \"localhost:8443/*/*\"]\n")
+	assert.Contains(t, both, "  direct {\n    include = [\"localhost:8443/*/*\"]\n    exclude = [\"registry.opentofu.org/hashicorp/time\"]\n", "no other registry is asked")
+	assert.Equal(t, 1, strings.Count(both, "direct"))
 	assert.Equal(t, f.network, f.runner()["HOLDFAST_NETWORK_MIRROR"])
 	f.mirror = ""
-	assert.Contains(t, cliConfig(f), "provider_installation {\n  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = []\n  }\n}\n")
+	assert.Contains(t, cliConfig(f), "provider_installation {\n  direct {\n    include = [\"localhost:8443/*/*\"]\n    exclude = []\n  }\n  network_mirror {\n    url     = \"https://mirror.example.com/p/\"\n    exclude = [\"localhost:8443/*/*\"]\n  }\n}\n")
 }
 
 func TestNetworkMirrorAddresses(t *testing.T) {

@@ -1,0 +1,20 @@
+package registry
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-run/holdfast/internal/testdb"
+	"github.com/holdfast-run/holdfast/postgres"
+)
+
+func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	assert.NotEmpty(t, Queries)
+	for name, sql := range Queries {
+		assert.NoError(t, postgres.Prepare(context.Background(), db, name, sql), name)
+	}
+}
