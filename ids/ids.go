@@ -55,6 +55,9 @@ type (
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
 	CostEstimate              string // ce-…; what a plan would cost
+	ToolVersion               string // tool-…; an entry of the catalogue of tools
+	OAuthClient               string // oc-…; what is known of a VCS host
+	OAuthToken                string // ot-…; what an organization proves itself to a VCS host by
 )
 
 // Any is the set of id types.
@@ -63,7 +66,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate | ToolVersion | OAuthClient | OAuthToken
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -72,6 +75,12 @@ func spec[T Any]() (prefix, noun string) {
 	switch any(zero).(type) {
 	case Organization:
 		return "org-", "organization"
+	case ToolVersion:
+		return "tool-", "version of a tool"
+	case OAuthClient:
+		return "oc-", "OAuth client"
+	case OAuthToken:
+		return "ot-", "OAuth token"
 	case User:
 		return "user-", "user"
 	case Token:
