@@ -155,6 +155,15 @@ select {RunColumns}
 {SelectedRuns}
  order by r.queue_seq desc limit @limit offset @offset;
 
+-- name: SiteRuns
+-- Of all organizations, the newest first.
+select {RunColumns}
+  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
+ where not @nothing::boolean and (cardinality(@statuses::text[]) = 0 or r.durable_status = any(@statuses))
+   and (@since::timestamptz is null or r.created_at >= @since) and (@until::timestamptz is null or r.created_at <= @until)
+   and (@query::text = '' or r.id = @query or position(lower(@query) in lower(w.name)) > 0 or position(lower(@query) in lower(o.name)) > 0)
+ order by r.queue_seq desc limit @limit offset @offset;
+
 -- name: RunCount
 select count(*) from runs r
 {SelectedRuns};

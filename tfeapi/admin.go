@@ -41,6 +41,12 @@ func (s *server) adminRoutes() []route {
 		{method: get, path: consumers, handle: s.listModuleConsumers},
 		{method: patch, path: consumers, handle: s.setModuleConsumers},
 
+		{method: get, path: admin + "workspaces", handle: s.listAdminWorkspaces},
+		{method: get, path: admin + "workspaces/{id}", handle: s.readAdminWorkspace},
+		{method: del, path: admin + "workspaces/{id}", handle: s.deleteAdminWorkspace},
+		{method: get, path: admin + "runs", handle: s.listAdminRuns},
+		{method: post, path: admin + "runs/{id}/actions/force-cancel", handle: s.forceCancelAdminRun},
+
 		{method: get, path: admin + "general-settings", handle: s.readGeneralSettings},
 		{method: patch, path: admin + "general-settings", handle: s.updateGeneralSettings},
 		{method: get, path: admin + "customization-settings", handle: s.readCustomization},

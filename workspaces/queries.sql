@@ -248,6 +248,25 @@ select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
 select count(*) from workspaces w where w.deleted_at is null
 {Selected};
 
+-- fragment: SelectedOfSite
+   and not @nothing::boolean
+   and (@query::text = '' or position(lower(@query::text) in lower(w.name)) > 0 or position(lower(@query::text) in lower(o.name)) > 0)
+   and (cardinality(@run_statuses::text[]) = 0
+        or exists (select from runs r where r.id = {CurrentRun} and r.durable_status = any(@run_statuses::text[])))
+
+-- name: SiteWorkspaces
+select {WorkspaceColumns} {LivingWorkspaces}
+{SelectedOfSite}
+ order by case @sort::text when 'name' then w.name end collate "C", case @sort when '-name' then w.name end collate "C" desc,
+          case @sort when 'current-run.created-at' then w.last_run_at end nulls last,
+          case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
+          w.name collate "C", w.id
+ limit @limit offset @offset;
+
+-- name: SiteWorkspacesCount
+select count(*) {LivingWorkspaces}
+{SelectedOfSite};
+
 -- name: WorkspacesOf
 select id from workspaces where organization_id = @organization_id and deleted_at is null order by id;
 
