@@ -82,11 +82,12 @@ func checkOrganizationName(name string) error {
 }
 
 // CreateOrganization makes an organization with its key and its first owner, the
-// user who asks, in the caller's transaction. Only for site admins. A name in use
+// user who asks, in the caller's transaction. For site admins, and for users where the
+// site's settings let them. A name in use
 // or against the rule is Invalid. What an organization contains from the start is
 // added by package workspaces, which calls this.
 func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, n NewOrganization) (Organization, error) {
-	if err := allowSite(actor, authz.OrganizationCreate); err != nil {
+	if err := mayMakeOrganizations(ctx, tx, actor); err != nil {
 		return Organization{}, err
 	}
 	if err := checkOrganizationName(n.Name); err != nil {

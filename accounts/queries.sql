@@ -1,18 +1,19 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
 -- fragment: ActorColumns
-coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin, false) as site_admin, coalesce(u.service_account, false) as service_account,
+coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin and u.suspended_at is null, false) as site_admin, coalesce(u.service_account, false) as service_account,
        roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
 
 -- fragment: ActorRights
 -- What the user u may do: its role in each organization that exists, and what its teams give, as rows of organization, scope
 -- (empty, or the id of a team, project or workspace) and the names of levels. The account of a team is as good as a member of it.
+-- In a disabled organization nobody has any, and a suspended user nowhere.
 cross join lateral (
     select coalesce(array_agg(x.organization_id order by x.organization_id), '{}') as organizations, coalesce(array_agg(x.role order by x.organization_id), '{}') as roles
       from (select m.organization_id, m.role from memberships m where m.user_id = u.id and m.status = 'active'
             union all
             select t.organization_id, case when t.is_owners then 'owner' else 'member' end from teams t where t.service_user_id = u.id) x
-      join organizations o on o.id = x.organization_id and o.deleted_at is null) roles
+      join organizations o on o.id = x.organization_id and o.deleted_at is null and o.disabled_at is null and u.suspended_at is null) roles
 cross join lateral (
     with mine as materialized (
         select t.id, t.organization_id, t.organization_access
@@ -25,7 +26,7 @@ cross join lateral (
                 select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
                  where m.user_id = u.id and m.role = 'owner' and m.status = 'active') member
           join teams t on t.id = member.id
-          join organizations o on o.id = t.organization_id and o.deleted_at is null
+          join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null and u.suspended_at is null
     )
     select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
       from (select mine.organization_id, mine.id as scope, '' as levels from mine
@@ -52,11 +53,11 @@ t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp
 select {ActorColumns}, t.id as token, t.kind as token_kind,
        coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, coalesce(o.id, '') as organization, coalesce(o.name, '') as organization_name
   from tokens t
-  left join organizations o on o.id = t.organization_id and o.deleted_at is null
+  left join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null
   left join teams team on team.id = t.team_id
   left join users u on u.id = coalesce(t.user_id, team.service_user_id)
   {ActorRights}
- where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null);
+ where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null) and u.suspended_at is null;
 
 -- name: UserActor
 -- A user, or the account of a team, with its rights as they are now, whoever asks.
@@ -99,7 +100,7 @@ select @hash, id from users where id = @user_id and password_hash = @password_ha
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
 select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team_name, '' as organization, '' as organization_name
   from sessions s
-  join users u on u.id = s.user_id
+  join users u on u.id = s.user_id and u.suspended_at is null
   {ActorRights}
  where s.hash = @hash and {SessionCounts};
 
@@ -325,7 +326,7 @@ returning {UserColumns};
 select {UserColumns} from users where id = @id;
 
 -- name: UserByName
-select {UserColumns} from users where username = @username and not invited;
+select {UserColumns} from users where username = @username and not invited and deleted_at is null;
 
 -- name: UsersByID
 select {UserColumns} from users where id = any(@ids::text[]);
@@ -334,7 +335,7 @@ select {UserColumns} from users where id = any(@ids::text[]);
 select exists (select from memberships where user_id = @user_id and organization_id = any(@organizations::text[]));
 
 -- name: UserPassword
-select {UserColumns}, coalesce(password_hash, '') as password_hash from users where username = @username;
+select {UserColumns}, coalesce(password_hash, '') as password_hash from users where username = @username and suspended_at is null and deleted_at is null;
 
 -- name: UserPasswordSet
 update users set password_hash = @password_hash where id = @id and username = @username;

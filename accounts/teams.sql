@@ -176,7 +176,7 @@ select count(*) {MembershipSelection};
 
 -- name: UsersByEmail
 -- Who was made by an invitation comes last.
-select {UserColumns} from users where lower(email) = lower(@email) and not service_account order by invited, created_at, id limit 2;
+select {UserColumns} from users where lower(email) = lower(@email) and not service_account and deleted_at is null order by invited, created_at, id limit 2;
 
 -- name: UserInvite
 insert into users (id, username, email, invited) values (@id, @username, @email, true) returning {UserColumns};

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 )
 
@@ -150,6 +151,29 @@ func (s *Service) SetSuspension(ctx context.Context, actor authz.Actor, organiza
 		return appendAndWake(ctx, tx, audit.Entry{Organization: o.ID, Actor: actor, Action: action, ObjectKind: "organization", ObjectID: string(o.ID), Reason: reason})
 	}, &st)
 	return st, err
+}
+
+// Regions gives the regions of those of the organizations that have one.
+func (s *Service) Regions(ctx context.Context, actor authz.Actor, organizations []ids.Organization) (map[ids.Organization]string, error) {
+	if err := allowSite(actor); err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		ID     ids.Organization
+		Region string
+	}
+	err := postgres.InOneStatement(ctx, s.db, "gates.regions", func(tx postgres.Tx) (err error) {
+		rows, err = postgres.All[struct {
+			ID     ids.Organization
+			Region string
+		}](ctx, tx, Queries.Get("Regions"), postgres.Args{"ids": organizations})
+		return err
+	})
+	regions := make(map[ids.Organization]string, len(rows))
+	for _, r := range rows {
+		regions[r.ID] = r.Region
+	}
+	return regions, err
 }
 
 // SetRegion says in which region an organization's runs start; empty is none.

@@ -2,9 +2,10 @@
 -- Everything that may be closed for an organization; known is false when the launch controls are gone.
 select c.deny is not null as known, coalesce(c.deny, true) as deny, coalesce(c.reason, '') as reason,
     coalesce(g.region, '') as region, coalesce(g.region = any (c.closed_regions), false) as region_closed,
-    g.suspended_at is not null as suspended, coalesce(g.suspended_reason, '') as suspended_reason
+    g.suspended_at is not null or x.disabled_at is not null as suspended, coalesce(case when x.disabled_at is not null then 'It is disabled.' end, g.suspended_reason, '') as suspended_reason
   from (values (@organization_id::text)) as o (id)
   left join launch_controls c on true
+  left join organizations x on x.id = o.id
   left join organization_gates g on g.organization_id = o.id;
 
 -- name: NotAllowed
@@ -29,6 +30,9 @@ returning deny, reason, closed_regions, intake_paused, changed_at;
 select coalesce(g.region, '') as region, g.suspended_at, coalesce(g.suspended_reason, '') as suspended_reason
   from organizations o left join organization_gates g on g.organization_id = o.id
  where o.id = @organization_id;
+
+-- name: Regions
+select organization_id as id, region from organization_gates where organization_id = any (@ids::text[]) and coalesce(region, '') <> '';
 
 -- name: Suspend
 insert into organization_gates (organization_id, suspended_at, suspended_reason) values (@organization_id, clock_timestamp(), @reason)

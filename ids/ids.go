@@ -63,6 +63,9 @@ type (
 	RegistryProviderPlatform string // provpltfrm-…; the package of a provider for one platform
 	RegistryComponent        string // comp-…
 	GPGKey                   string // gpg-…; a public key that providers are signed with
+	ToolVersion               string // tool-…; an entry of the catalogue of tools
+	OAuthClient               string // oc-…; what is known of a VCS host
+	OAuthToken                string // ot-…; what an organization proves itself to a VCS host by
 )
 
 // Any is the set of id types.
@@ -71,7 +74,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate |
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate | ToolVersion | OAuthClient | OAuthToken |
 		RegistryModule | RegistryModuleVersion | RegistryProvider | RegistryProviderVersion | RegistryProviderPlatform | RegistryComponent | GPGKey
 }
 
@@ -81,6 +84,12 @@ func spec[T Any]() (prefix, noun string) {
 	switch any(zero).(type) {
 	case Organization:
 		return "org-", "organization"
+	case ToolVersion:
+		return "tool-", "version of a tool"
+	case OAuthClient:
+		return "oc-", "OAuth client"
+	case OAuthToken:
+		return "ot-", "OAuth token"
 	case User:
 		return "user-", "user"
 	case Token:

@@ -12,6 +12,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,22 @@ type Mail struct {
 	implicit       bool // TLS from the first byte; otherwise STARTTLS where the server has it
 	user, password string
 	from           mail.Address
+}
+
+// MailShown is what may be shown of a mail server: all but the password.
+type MailShown struct {
+	Host         string
+	Port         int
+	Sender, User string
+}
+
+// Shown gives it.
+func (m *Mail) Shown() MailShown {
+	port, err := strconv.Atoi(m.port)
+	if err != nil {
+		port = 0 // the name of a service
+	}
+	return MailShown{Host: m.host, Port: port, Sender: m.from.Address, User: m.user}
 }
 
 // ParseMail reads the operator's settings: smtp://user:password@host:port, or smtps://… for TLS from the

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/policies/evaluator"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/site"
 )
 
 // Set is a policy set with what belongs to it.
@@ -132,6 +133,15 @@ func (s Set) check() error {
 	return accounts.CheckText("description", "Description", s.Description, maxDescription)
 }
 
+// checkTool refuses a version that the catalogue of the site lets nobody choose. before is
+// the one the set has.
+func (s Set) checkTool(ctx context.Context, tx postgres.Tx, before string) error {
+	if s.PolicyToolVersion == before {
+		return nil
+	}
+	return site.CheckChoice(ctx, tx, map[Kind]site.Tool{OPA: site.OPA, Sentinel: site.Sentinel}[s.Kind], "policy-tool-version", s.PolicyToolVersion, before)
+}
+
 func (s Set) args() postgres.Args {
 	patterns := s.UpdatePatterns
 	if patterns == nil {
@@ -166,6 +176,9 @@ func (s *Service) CreateSet(ctx context.Context, actor authz.Actor, organization
 		}
 		set.settle()
 		if err := set.check(); err != nil {
+			return err
+		}
+		if err := set.checkTool(ctx, tx, ""); err != nil {
 			return err
 		}
 		if _, err := postgres.Exec(ctx, tx, Queries.Get("SetInsert"), set.args()); err != nil {
@@ -203,7 +216,7 @@ func (s *Service) UpdateSet(ctx context.Context, actor authz.Actor, id ids.Polic
 		return Set{}, err
 	}
 	return s.changeSet(ctx, "policies.update-set", actor, id, func(tx postgres.Tx, set Set) error {
-		before := set.Rego
+		before, tool := set.Rego, set.PolicyToolVersion
 		assign(&set.Name, c.Name)
 		assign(&set.Description, c.Description)
 		assign(&set.Global, c.Global)
@@ -215,6 +228,9 @@ func (s *Service) UpdateSet(ctx context.Context, actor authz.Actor, id ids.Polic
 		assign(&set.UpdatePatterns, c.UpdatePatterns)
 		set.settle()
 		if err := set.check(); err != nil {
+			return err
+		}
+		if err := set.checkTool(ctx, tx, tool); err != nil {
 			return err
 		}
 		if set.Rego != before && len(set.Policies) > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -358,18 +359,33 @@ func resolveVersion(ctx context.Context, tx postgres.Tx, w workspaces.Workspace)
 		return "", "", err
 	}
 	sort.Slice(have, func(i, j int) bool { return older(have[j], have[i]) })
-	if w.TerraformVersion == "latest" && len(have) > 0 {
-		return have[0], "", nil
+	usable, err := site.UsableVersions(ctx, tx, site.Terraform, have)
+	if err != nil {
+		return "", "", err
 	}
-	for _, v := range have {
-		if v == w.TerraformVersion {
-			return v, "", nil
-		}
+	if w.TerraformVersion == "latest" && len(usable.Default) > 0 {
+		return usable.Default[0], "", nil
+	}
+	if slices.Contains(usable.Exact, w.TerraformVersion) {
+		return w.TerraformVersion, "", nil
 	}
 	if len(have) == 0 {
 		return w.TerraformVersion, noRunner(w), nil
 	}
+	if len(usable.Exact) == 0 || slices.Contains(have, w.TerraformVersion) {
+		return w.TerraformVersion, disabledVersion(w, usable.Exact), nil
+	}
+	have = usable.Exact
 	return w.TerraformVersion, fmt.Sprintf("The workspace wants OpenTofu %s, but the runners have %s. Set the workspace's terraform-version to one of these or to latest.", w.TerraformVersion, strings.Join(have, ", ")), nil
+}
+
+// disabledVersion says that the runners have what the workspace wants, and the catalogue lets
+// no run begin with it.
+func disabledVersion(w workspaces.Workspace, usable []string) string {
+	if len(usable) == 0 {
+		return "Every version of OpenTofu that the runners have is disabled on this site. Ask a site admin to enable one."
+	}
+	return fmt.Sprintf("OpenTofu %s is disabled on this site. Set the workspace's terraform-version to %s or to latest.", w.TerraformVersion, strings.Join(usable, ", "))
 }
 
 // noRunner says why nothing can execute the runs of a workspace.

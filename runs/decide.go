@@ -295,28 +295,33 @@ func (s *Service) Cancel(ctx context.Context, actor authz.Actor, id ids.Run, com
 		if !MayCancel(actor, r) {
 			return authz.Allow(actor, authz.RunApply, r.Object())
 		}
-		if r.DurableStatus.Final() {
-			return fault.New(fault.Conflict, "invalid_transition", "%s has ended as %s; there is nothing to cancel.", r.ID, r.DurableStatus)
-		}
-		if r.CancelRequestedAt != nil {
-			return fault.New(fault.Conflict, "cancel_requested", "%s is being canceled already; it ends when its runner has stopped tofu.", r.ID)
-		}
-		working, err := s.withdraw(ctx, tx, r)
-		if err != nil {
-			return err
-		}
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("ForceCancelFrom"), postgres.Args{"id": id, "grace_seconds": s.settings.ForceCancelGrace.Seconds()}); err != nil {
-			return err
-		}
-		if !working {
-			return step(ctx, tx, &r, move{To: Canceled, Actor: actor, Message: comment})
-		}
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("RequestCancel"), postgres.Args{"id": id, "user_id": actor.User}); err != nil {
-			return err
-		}
-		return audit.Append(ctx, tx, audit.Entry{
-			Organization: r.OrganizationID, Actor: actor, Action: "run.cancel-requested", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
-		})
+		return s.cancel(ctx, tx, actor, r, comment)
+	})
+}
+
+// cancel is Cancel for a run whose row is locked, by somebody who may.
+func (s *Service) cancel(ctx context.Context, tx postgres.Tx, actor authz.Actor, r Run, comment string) error {
+	if r.DurableStatus.Final() {
+		return fault.New(fault.Conflict, "invalid_transition", "%s has ended as %s; there is nothing to cancel.", r.ID, r.DurableStatus)
+	}
+	if r.CancelRequestedAt != nil {
+		return fault.New(fault.Conflict, "cancel_requested", "%s is being canceled already; it ends when its runner has stopped tofu.", r.ID)
+	}
+	working, err := s.withdraw(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("ForceCancelFrom"), postgres.Args{"id": r.ID, "grace_seconds": s.settings.ForceCancelGrace.Seconds()}); err != nil {
+		return err
+	}
+	if !working {
+		return step(ctx, tx, &r, move{To: Canceled, Actor: actor, Message: comment})
+	}
+	if _, err := postgres.Exec(ctx, tx, Queries.Get("RequestCancel"), postgres.Args{"id": r.ID, "user_id": actor.User}); err != nil {
+		return err
+	}
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: r.OrganizationID, Actor: actor, Action: "run.cancel-requested", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
 	})
 }
 

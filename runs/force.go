@@ -116,27 +116,63 @@ func (s *Service) ForceCancel(ctx context.Context, actor authz.Actor, id ids.Run
 		if err := checkForceCancel(r); err != nil {
 			return err
 		}
-		a, found, err := dispatch.OfRun(ctx, tx, id, authz.Plan)
-		if err != nil {
-			return err
-		}
-		if found {
-			if a, err = dispatch.Lock(ctx, tx, a.ID); err == nil {
-				err = dispatch.Finish(ctx, tx, a, dispatch.End{Status: dispatch.Canceled, Outcome: "force_canceled"})
-			}
-			if err != nil {
-				return err
-			}
-		}
-		err = audit.Append(ctx, tx, audit.Entry{
-			Organization: r.OrganizationID, Actor: actor, Action: "run.force-canceled", ObjectKind: "run", ObjectID: string(id), Reason: comment,
-			Details: map[string]any{"workspace": r.WorkspaceID, "attempt": a.ID},
-		})
-		if err != nil {
-			return err
-		}
-		return step(ctx, tx, &r, move{To: Canceled, Actor: actor, Reason: ForceCanceled, Message: join("The plan was ended by force.", comment)})
+		return endPlan(ctx, tx, actor, r, comment)
 	})
+}
+
+// ForceCancelNow cancels a run for a site admin without the time that ForceCancel gives its
+// runner: a plan is ended by force, whatever is done with it, and what no runner works on ends
+// as by Cancel. An apply is never ended by force (G-44). To others than site admins it is
+// NotFound.
+func (s *Service) ForceCancelNow(ctx context.Context, actor authz.Actor, id ids.Run, comment string) error {
+	if err := onlySiteAdmins(actor); err != nil {
+		return err
+	}
+	return postgres.InTx(ctx, s.db, "runs.force-cancel-now", func(tx postgres.Tx) error {
+		r, err := lockAllowed(ctx, tx, actor, authz.RunForceCancel, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.DurableStatus == Planning:
+			return endPlan(ctx, tx, actor, r, comment)
+		case r.DurableStatus == Applying, r.DurableStatus.Final():
+			return checkForceCancel(r)
+		}
+		return s.cancel(ctx, tx, actor, r, comment)
+	})
+}
+
+// onlySiteAdmins refuses everybody else as if there were nothing.
+func onlySiteAdmins(actor authz.Actor) error {
+	if authz.Can(actor, authz.OrganizationCreate, authz.Object{}) {
+		return nil
+	}
+	return fault.New(fault.NotFound, "not_found", "There is nothing at this address for you. It is for site admins.")
+}
+
+// endPlan takes all authority from the attempt that plans, and ends its run.
+func endPlan(ctx context.Context, tx postgres.Tx, actor authz.Actor, r Run, comment string) error {
+	a, found, err := dispatch.OfRun(ctx, tx, r.ID, authz.Plan)
+	if err != nil {
+		return err
+	}
+	if found {
+		if a, err = dispatch.Lock(ctx, tx, a.ID); err == nil {
+			err = dispatch.Finish(ctx, tx, a, dispatch.End{Status: dispatch.Canceled, Outcome: "force_canceled"})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err = audit.Append(ctx, tx, audit.Entry{
+		Organization: r.OrganizationID, Actor: actor, Action: "run.force-canceled", ObjectKind: "run", ObjectID: string(r.ID), Reason: comment,
+		Details: map[string]any{"workspace": r.WorkspaceID, "attempt": a.ID},
+	})
+	if err != nil {
+		return err
+	}
+	return step(ctx, tx, &r, move{To: Canceled, Actor: actor, Reason: ForceCanceled, Message: join("The plan was ended by force.", comment)})
 }
 
 // ForceCancelable tells whether the run can be ended by force now.

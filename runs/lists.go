@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -44,6 +45,38 @@ func (s *Service) OrganizationRuns(ctx context.Context, actor authz.Actor, organ
 		args := f.args(org.ID, "", authz.Where(actor, authz.RunRead, org.ID))
 		args["limit"], args["offset"] = f.Limit+1, f.Offset
 		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
+		if err != nil {
+			return err
+		}
+		if more = len(rows) > f.Limit; more {
+			rows = rows[:f.Limit]
+		}
+		list, err = withHistory(ctx, tx, rows)
+		return err
+	})
+	return list, more, err
+}
+
+// SiteFilter selects runs of all organizations. What is empty selects nothing away.
+type SiteFilter struct {
+	Statuses      []string   // in one of these durable statuses
+	Query         string     // the id, or a part of the name of the workspace or organization, in any case
+	Since, Until  *time.Time // made then, both included
+	Nothing       bool       // what is asked for is on no run
+	Limit, Offset int
+}
+
+// OfSite gives the runs of all organizations, newest first, and whether there are more after
+// them. They are not counted. For site admins; to others it is NotFound.
+func (s *Service) OfSite(ctx context.Context, actor authz.Actor, f SiteFilter) (list []Detail, more bool, err error) {
+	if err := onlySiteAdmins(actor); err != nil {
+		return nil, false, err
+	}
+	args := postgres.Args{
+		"statuses": orEmpty(f.Statuses), "query": f.Query, "since": f.Since, "until": f.Until, "nothing": f.Nothing, "limit": f.Limit + 1, "offset": f.Offset,
+	}
+	err = postgres.InSnapshot(ctx, s.db, "runs.of-site", func(tx postgres.Tx) error {
+		rows, err := postgres.All[Run](ctx, tx, Queries.Get("SiteRuns"), args)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (w *Sweeper) Sweep(ctx context.Context) error {
 		w.steady, w.steadySince = true, clock.Now()
 	}
 	defer func() { w.last = clock.Now().Round(0) }()
-	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.startTriggered, s.startDestroys, s.startAssessments, s.expireTasks, s.expireApprovals}
+	steps := []func(context.Context) error{s.checkPrimary, s.takeIn, s.expireAssignments, s.discardStalePlans, s.promoteWaiting, s.prepareWaiting, s.startTriggered, s.startDestroys, s.startAssessments, s.expireTasks, s.expireApprovals, s.cancelOverlong}
 	if clock.Since(w.steadySince) >= 2*s.settings.Heartbeat {
 		steps = append(steps, s.ReapSilent)
 	}

@@ -1,13 +1,12 @@
 package tfeapi
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/site"
 )
-
-// The few addresses of the site's administration that clients' own tests need.
 
 // siteAdmin refuses anybody else as if there were nothing here.
 func siteAdmin(r *request) error {
@@ -17,87 +16,47 @@ func siteAdmin(r *request) error {
 	return nil
 }
 
-// versionView is a version of OpenTofu that runs can have. Its id is the version.
-type versionView struct {
-	ID       string `jsonapi:"primary,terraform-versions"`
-	Version  string `jsonapi:"attr,version"`
-	Official bool   `jsonapi:"attr,official"`
-	Enabled  bool   `jsonapi:"attr,enabled"`
-	Beta     bool   `jsonapi:"attr,beta"`
-}
+// adminRoutes are those of the site's administration that only site admins reach, beside the
+// gates.
+func (s *server) adminRoutes() []route {
+	const (
+		admin        = "/api/v2/admin/"
+		user         = admin + "users/{id}"
+		organization = admin + "organizations/{organization}"
+		consumers    = organization + "/relationships/module-consumers"
+	)
+	return append(slices.Concat(s.toolRoutes(site.Terraform), s.toolRoutes(site.OPA), s.toolRoutes(site.Sentinel)), []route{
+		{method: get, path: admin + "users", handle: s.listAdminUsers},
+		{method: get, path: user, handle: s.onUser(s.Accounts.SiteUser)},
+		{method: del, path: user, handle: s.deleteUser},
+		{method: post, path: user + "/actions/suspend", handle: s.onUser(s.Accounts.SuspendUser)},
+		{method: post, path: user + "/actions/unsuspend", handle: s.onUser(s.Accounts.UnsuspendUser)},
+		{method: post, path: user + "/actions/grant_admin", handle: s.onUser(s.Accounts.GrantSiteAdmin)},
+		{method: post, path: user + "/actions/revoke_admin", handle: s.onUser(s.Accounts.RevokeSiteAdmin)},
 
-func (*versionView) relations() relations { return nil }
+		{method: get, path: admin + "organizations", handle: s.listAdminOrganizations},
+		{method: get, path: organization, handle: s.readAdminOrganization},
+		{method: patch, path: organization, handle: s.updateAdminOrganization},
+		{method: del, path: organization, handle: s.deleteAdminOrganization},
+		{method: get, path: consumers, handle: s.listModuleConsumers},
+		{method: patch, path: consumers, handle: s.setModuleConsumers},
 
-// listVersions answers with the versions that the runners of all organizations have
-// reported, the newest first.
-func (s *server) listVersions(r *request) (answer, error) {
-	if err := siteAdmin(r); err != nil {
-		return answer{}, err
-	}
-	p, err := parsePaging(r.query)
-	if err != nil {
-		return answer{}, err
-	}
-	versions, err := s.Runs.Versions(r.ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	items := make([]*versionView, 0, len(versions))
-	for _, v := range versions {
-		exact := r.query.Get("filter[version]")
-		if (exact == "" || exact == v) && strings.Contains(v, r.query.Get("search[version]")) {
-			items = append(items, &versionView{ID: v, Version: v, Enabled: true})
-		}
-	}
-	total := len(items)
-	return page(items[min(p.offset(), total):min(p.offset()+p.limit(), total)], p, total), nil
-}
+		{method: get, path: admin + "workspaces", handle: s.listAdminWorkspaces},
+		{method: get, path: admin + "workspaces/{id}", handle: s.readAdminWorkspace},
+		{method: del, path: admin + "workspaces/{id}", handle: s.deleteAdminWorkspace},
+		{method: get, path: admin + "runs", handle: s.listAdminRuns},
+		{method: post, path: admin + "runs/{id}/actions/force-cancel", handle: s.forceCancelAdminRun},
 
-// adminOrganizationView is an organization as a site admin sees it. Nothing is kept
-// for organizations with access to beta tools, so every one has it.
-type adminOrganizationView struct {
-	ID              string `jsonapi:"primary,organizations"`
-	Name            string `jsonapi:"attr,name"`
-	ExternalID      string `jsonapi:"attr,external-id"`
-	AccessBetaTools bool   `jsonapi:"attr,access-beta-tools"`
-	IsDisabled      bool   `jsonapi:"attr,is-disabled"`
-	SSOEnabled      bool   `jsonapi:"attr,sso-enabled"`
-	Region          string `jsonapi:"attr,region"`
-}
-
-func (*adminOrganizationView) relations() relations { return nil }
-
-// updateAdminOrganization sets the region of the organization's runs. Access to beta tools
-// it takes in the only way it can be. Clients send it without the type of the document.
-func (s *server) updateAdminOrganization(r *request) (answer, error) {
-	if err := siteAdmin(r); err != nil {
-		return answer{}, err
-	}
-	o, err := s.Accounts.Organization(r.ctx, r.actor, r.vars["organization"])
-	if err != nil {
-		return answer{}, err
-	}
-	body, err := r.body()
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := decodeUntyped[struct {
-		AccessBetaTools Opt[bool]   `json:"access-beta-tools"`
-		IsDisabled      Opt[bool]   `json:"is-disabled"`
-		Region          Opt[string] `json:"region"`
-	}](body)
-	if err != nil {
-		return answer{}, err
-	}
-	if !in.Attributes.AccessBetaTools.Or(true) || in.Attributes.IsDisabled.Or(false) {
-		return answer{}, fault.New(fault.Invalid, "invalid_attribute", "An organization cannot be disabled or kept from beta tools on this server. To keep it from starting runs, suspend it.").At("/data/attributes")
-	}
-	st, err := s.Gates.Standing(r.ctx, r.actor, o.Name)
-	if region := in.Attributes.Region.Pointer(); err == nil && region != nil {
-		st, err = s.Gates.SetRegion(r.ctx, r.actor, o.Name, *region)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(&adminOrganizationView{ID: o.Name, Name: o.Name, ExternalID: string(o.ID), AccessBetaTools: true, Region: st.Region}), nil
+		{method: get, path: admin + "general-settings", handle: s.readGeneralSettings},
+		{method: patch, path: admin + "general-settings", handle: s.updateGeneralSettings},
+		{method: get, path: admin + "customization-settings", handle: s.readCustomization},
+		{method: patch, path: admin + "customization-settings", handle: s.updateCustomization},
+		{method: get, path: admin + "cost-estimation-settings", handle: s.readCostSettings},
+		{method: patch, path: admin + "cost-estimation-settings", handle: s.updateCostSettings},
+		{method: get, path: admin + "smtp-settings", handle: s.readSMTP},
+		{method: patch, path: admin + "smtp-settings", handle: s.updateSMTP},
+		{method: get, path: admin + "twilio-settings", handle: s.readTwilio},
+		{method: patch, path: admin + "twilio-settings", handle: s.updateTwilio},
+		{method: patch, path: admin + "twilio-settings/verify", handle: s.verifyTwilio},
+	}...)
 }

@@ -92,10 +92,8 @@ func (s *server) routes() []route {
 
 		{method: post, path: api + "admin/workspaces/{id}/actions/undelete", handle: s.undeleteWorkspace},
 		{method: post, path: api + "admin/organizations/{organization}/actions/undelete", handle: s.undeleteOrganization},
-		{method: patch, path: api + "admin/organizations/{organization}", handle: s.updateAdminOrganization},
 		{method: get, path: api + "admin/feature-sets", handle: s.listFeatureSets},
 		{method: post, path: api + "admin/organizations/{organization}/subscription", handle: s.subscribe},
-		{method: get, path: api + "admin/terraform-versions", handle: s.listVersions},
 		{method: get, path: api + "admin/launch-controls", handle: s.readLaunchControls},
 		{method: put, path: api + "admin/launch-controls", handle: s.setLaunchControls},
 		{method: get, path: api + "admin/organizations/{organization}/suspension", handle: s.readSuspension},
@@ -104,8 +102,8 @@ func (s *server) routes() []route {
 		{method: put, path: api + "admin/runner-releases", handle: s.setReleases(gates.Runner)},
 		{method: get, path: api + "admin/policy-runtime-releases", handle: s.readReleases(gates.PolicyRuntime)},
 		{method: put, path: api + "admin/policy-runtime-releases", handle: s.setReleases(gates.PolicyRuntime)},
-		{method: post, path: api + "admin/users/{id}/actions/disable_two_factor", handle: s.resetTOTP},
-		{method: post, path: api + "admin/users/{id}/actions/confirm-two-factor-reset", handle: s.confirmTOTPReset},
+		{method: post, path: api + "admin/users/{id}/actions/disable_two_factor", handle: s.onFactor(s.Accounts.ResetTOTP)},
+		{method: post, path: api + "admin/users/{id}/actions/confirm-two-factor-reset", handle: s.onFactor(s.Accounts.ConfirmTOTPReset)},
 
 		{method: get, path: organization + "/workspaces", handle: s.listWorkspaces},
 		{method: post, path: organization + "/workspaces", handle: s.createWorkspace},
@@ -254,5 +252,5 @@ func (s *server) routes() []route {
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
 	}...)
-	return slices.Concat(routes, s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
+	return slices.Concat(routes, s.adminRoutes(), s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
+	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -45,10 +46,13 @@ type Deps struct {
 	Recovery     *recovery.Service
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
+	Site         *site.Service
 	Policies     *policies.Service
 	Registry     *registry.Service
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service
+	// Mail is the mail server that the operator named; nil when there is none.
+	Mail *notifications.Mail
 	// RunTasks keeps which services are asked about runs.
 	RunTasks  *runtasks.Service
 	Approvals *approvals.Service

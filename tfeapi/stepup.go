@@ -1,6 +1,7 @@
 package tfeapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -143,52 +144,13 @@ func (s *server) disableTOTP(r *request) (answer, error) {
 	return noContent(), s.Accounts.DisableTOTP(r.ctx, r.actor)
 }
 
-// adminUserView is a user as a site admin sees it after something was done to its factor.
-type adminUserView struct {
-	ID        string    `jsonapi:"primary,users"`
-	Username  string    `jsonapi:"attr,username"`
-	Email     string    `jsonapi:"attr,email"`
-	IsAdmin   bool      `jsonapi:"attr,is-admin"`
-	TwoFactor twoFactor `jsonapi:"attr,two-factor"`
-}
-
-func (*adminUserView) relations() relations { return nil }
-
-// resetTOTP is what go-tfe calls Disable2FA.
-func (s *server) resetTOTP(r *request) (answer, error) {
-	if err := siteAdmin(r); err != nil {
-		return answer{}, err
-	}
-	user, err := id[ids.User](r)
-	if err != nil {
-		return answer{}, err
-	}
-	u, err := s.Accounts.ResetTOTP(r.ctx, r.actor, user)
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(newAdminUserView(u, false)), nil
-}
-
-func (s *server) confirmTOTPReset(r *request) (answer, error) {
-	if err := siteAdmin(r); err != nil {
-		return answer{}, err
-	}
-	user, err := id[ids.User](r)
-	if err != nil {
-		return answer{}, err
-	}
-	u, err := s.Accounts.ConfirmTOTPReset(r.ctx, r.actor, user)
-	if err != nil {
-		return answer{}, err
-	}
-	f, err := s.Accounts.Factor(r.ctx, authz.Actor{Kind: authz.UserActor, User: u.ID})
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(newAdminUserView(u, f.EnrolledAt != nil)), nil
-}
-
-func newAdminUserView(u accounts.User, enrolled bool) *adminUserView {
-	return &adminUserView{ID: string(u.ID), Username: u.Username, Email: u.Email, IsAdmin: u.SiteAdmin, TwoFactor: twoFactor{Enabled: enrolled, Verified: enrolled}}
+// onFactor gives a handler for what a site admin does to another user's factor. go-tfe calls
+// the reset Disable2FA.
+func (s *server) onFactor(do func(context.Context, authz.Actor, ids.User) (accounts.User, error)) func(*request) (answer, error) {
+	return s.onUser(func(ctx context.Context, actor authz.Actor, user ids.User) (accounts.SiteUser, error) {
+		if _, err := do(ctx, actor, user); err != nil {
+			return accounts.SiteUser{}, err
+		}
+		return s.Accounts.SiteUser(ctx, actor, user)
+	})
 }

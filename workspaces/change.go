@@ -78,6 +78,12 @@ func (s *Service) Create(ctx context.Context, actor authz.Actor, organization st
 		if err := n.check(); err != nil {
 			return err
 		}
+		if err := n.checkVersion(ctx, tx, ""); err != nil {
+			return err
+		}
+		if err := roomFor(ctx, tx, org.ID); err != nil {
+			return err
+		}
 		id := ids.New[ids.Workspace]()
 		if err := n.mayAutomate(actor, Object(Workspace{ID: id, Organization: org.ID, Project: project.ID})); err != nil {
 			return err
@@ -131,6 +137,9 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 			}
 		}
 		if err := c.check(); err != nil {
+			return err
+		}
+		if err := c.checkVersion(ctx, tx, before.TerraformVersion); err != nil {
 			return err
 		}
 		if err := c.mayAutomate(actor, Object(before)); err != nil {

@@ -77,7 +77,7 @@ func (s *services) devAdmin(ctx context.Context) (admin authz.Actor, created boo
 	user, err := s.accounts.UserByName(ctx, authz.System(), "admin")
 	if fault.Is(err, fault.NotFound) {
 		created = true
-		user, err = s.accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "admin", SiteAdmin: true})
+		user, err = s.accounts.CreateUser(ctx, authz.System(), accounts.NewUser{Username: "admin", Email: "admin@localhost", SiteAdmin: true})
 	}
 	return authz.Actor{Kind: authz.UserActor, User: user.ID, Name: user.Username, SiteAdmin: true}, created, err
 }

@@ -23,6 +23,7 @@ var TheOrder = Order{
 		"postgres migrations jobs envelope outbound authz",
 		"artifacts audit fence",
 		"accounts",
+		"site",
 		"gates",
 		"workspaces",
 		"state",

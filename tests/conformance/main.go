@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -200,6 +201,9 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 	if err != nil {
 		return err
 	}
+	if err := r.peopled(ctx, server); err != nil {
+		return errors.Join(err, server.Stop())
+	}
 	environ := stack.PlainEnviron()
 	for name, value := range map[string]string{
 		"TFE_ADDRESS": server.Address(), "TFE_TOKEN": server.Token(), "SSL_CERT_FILE": server.Environ["SSL_CERT_FILE"],
@@ -219,6 +223,20 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 	close(queue)
 	workers.Wait()
 	return errors.Join(append(failures, server.Stop(), os.RemoveAll(dir))...)
+}
+
+// peopled makes the user whom the suite expects on every site besides the one it works as.
+func (r *runner) peopled(ctx context.Context, server *stack.Stack) error {
+	const name = "admin-security-maintenance"
+	create := exec.CommandContext(ctx, r.holdfast, "admin", "users", "create", name, "--email", name+"@tfe.local", "--site-admin")
+	create.Env = stack.PlainEnviron()
+	for variable, value := range server.Environ {
+		create.Env = append(create.Env, variable+"="+value)
+	}
+	if out, err := create.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the user %s: %w\n%s", name, err, out)
+	}
+	return nil
 }
 
 // work1 takes jobs until there are none. One that cannot work still empties the queue.
