@@ -63,9 +63,9 @@ type (
 	RegistryProviderPlatform string // provpltfrm-…; the package of a provider for one platform
 	RegistryComponent        string // comp-…
 	GPGKey                   string // gpg-…; a public key that providers are signed with
-	ToolVersion               string // tool-…; an entry of the catalogue of tools
-	OAuthClient               string // oc-…; what is known of a VCS host
-	OAuthToken                string // ot-…; what an organization proves itself to a VCS host by
+	ToolVersion              string // tool-…; an entry of the catalogue of tools
+	OAuthClient              string // oc-…; what is known of a VCS host
+	OAuthToken               string // ot-…; what an organization proves itself to a VCS host by
 )
 
 // Any is the set of id types.
