@@ -53,5 +53,6 @@ update approval_rules
    and project_id is not distinct from case when @workspace_id::text = '' then nullif(@project_id::text, '') end;
 
 -- name: UnknownTeams
-select wanted from unnest(@teams::text[]) as wanted
- where not exists (select from teams t where t.id = wanted and t.organization_id = @organization_id);
+-- Those that are known stay until the end of the transaction: a team that is being deleted is unknown.
+with known as (select t.id from teams t where t.id = any (@teams::text[]) and t.organization_id = @organization_id for key share)
+select wanted from unnest(@teams::text[]) as wanted where not exists (select from known where known.id = wanted);
