@@ -54,6 +54,7 @@ type (
 	WorkspaceTask             string // wstask-…; that a workspace asks a run task
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
+	TaskOutcome               string // taskrso-…; one thing that a run task has found
 	CostEstimate              string // ce-…; what a plan would cost
 )
 
@@ -63,7 +64,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | TaskOutcome | CostEstimate
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -158,6 +159,8 @@ func spec[T Any]() (prefix, noun string) {
 		return "ts-", "task stage"
 	case TaskResult:
 		return "taskrs-", "task result"
+	case TaskOutcome:
+		return "taskrso-", "task result outcome"
 	case CostEstimate:
 		return "ce-", "cost estimate"
 	}

@@ -391,7 +391,7 @@ func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
 			w.exec("insert into state_versions (id, organization_id, workspace_id, status, epoch, holder_kind, holder_id, declared_serial, declared_md5, serial, lineage, size, sha256, object_id, finalized_at, expires_at) "+
 				"select 'sv-' || substr(r.id, 5), organization_id, workspace_id, 'finalized', 1, 'user', 'x', 1, 'm', 1, 'l', 1, 's', plan_object_id, clock_timestamp(), clock_timestamp() from runs r where id = @r", postgres.Args{"r": run})
 			w.exec("insert into current_states (organization_id, workspace_id, state_version_id) select organization_id, workspace_id, 'sv-' || substr(id, 5) from runs where id = @r", postgres.Args{"r": run})
-		}, "the current state has changed"},
+		}, "would be applied: the current state has changed"},
 	} {
 		for _, needed := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s, before the second of %d approvals", name, needed), func(t *testing.T) {

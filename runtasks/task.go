@@ -123,6 +123,9 @@ func (s *Service) check(t Task) error {
 
 func checkStages(attribute string, list []Stage) error {
 	for i, stage := range list {
+		if stage == "post_apply" {
+			return accounts.Invalid(attribute, "The stage post_apply does not exist here: after an apply there is nothing left to stop. Have the service told by a notification configuration with the trigger run:completed")
+		}
 		if !slices.Contains(stages, stage) || slices.Contains(list[:i], stage) {
 			return accounts.Invalid(attribute, "Stages are pre_plan, post_plan and pre_apply, each at most once")
 		}
