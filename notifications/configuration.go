@@ -2,7 +2,6 @@ package notifications
 
 import (
 	"context"
-	"errors"
 	"net/mail"
 	"slices"
 	"time"
@@ -126,7 +125,7 @@ func (s *Service) check(c Configuration) error {
 			return accounts.Invalid("url", "Url can't be blank for this destination type")
 		}
 		if err := s.client.CheckURL(c.URL); err != nil {
-			return at(err, "url")
+			return fault.PointAt(err, "/data/attributes/url")
 		}
 	case Email:
 		return s.checkEmail(c)
@@ -149,15 +148,6 @@ func (s *Service) checkEmail(c Configuration) error {
 		return fault.New(fault.Invalid, "mail_not_configured", "This server has not been told of a mail server, so it cannot send email. An operator can set HOLDFAST_SMTP_URL; until then create the configuration with enabled false, or use a webhook.").At("/data/attributes/enabled")
 	}
 	return nil
-}
-
-// at lets an error of a check point at an attribute.
-func at(err error, attribute string) error {
-	var classified *fault.Error
-	if errors.As(err, &classified) {
-		return classified.At("/data/attributes/" + attribute)
-	}
-	return err
 }
 
 // allowed finds what a configuration is for, and asks whether the actor may administer it, and read
