@@ -221,7 +221,8 @@ func noMoreThanOwn(actor authz.Actor, org ids.Organization, access []string) err
 	return nil
 }
 
-// DeleteTeam takes a team away with its rights and its tokens. The owners team stays.
+// DeleteTeam takes a team away with its rights and its tokens. The owners team stays, and one that an
+// approval rule names is Conflict "team_reviews".
 func (s *Service) DeleteTeam(ctx context.Context, actor authz.Actor, id ids.Team) error {
 	return postgres.InTx(ctx, s.db, "accounts.delete-team", func(tx postgres.Tx) error {
 		team, err := lockTeam(ctx, tx, actor, id)
@@ -233,6 +234,9 @@ func (s *Service) DeleteTeam(ctx context.Context, actor authz.Actor, id ids.Team
 		}
 		if team.IsOwners {
 			return fault.New(fault.Conflict, "owners_team", "The owners team cannot be deleted.")
+		}
+		if err := refuseReviewers(ctx, tx, actor, team); err != nil {
+			return err
 		}
 		if err := auditTeam(ctx, tx, actor, team.Organization, id, "team.deleted", map[string]any{"name": team.Name}); err != nil {
 			return err

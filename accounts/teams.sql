@@ -53,6 +53,13 @@ update teams
        organization_access = @access
  where id = @id;
 
+-- name: TeamReviews
+-- The places whose approval rule names a team. What is deleted asks for no approval.
+select coalesce(w.project_id, a.project_id, '') as project_id, coalesce(a.workspace_id, '') as workspace_id, coalesce(w.name, p.name, o.name) as name
+  from approval_rules a join organizations o on o.id = a.organization_id left join projects p on p.id = a.project_id left join workspaces w on w.id = a.workspace_id
+ where a.organization_id = @organization_id and @id = any (a.reviewer_teams) and w.deleted_at is null
+ order by a.workspace_id is not null, a.project_id is not null, name;
+
 -- name: TeamDelete
 -- Its members, what it may do and its tokens go with it. The owners team stays.
 delete from teams where id = @id and not is_owners;

@@ -187,6 +187,7 @@ type Entry struct {
 	PlanID        ids.Plan // whose plan it is about: of a promotion, the source's
 	Round         int
 	ReviewerID    ids.User // empty: the policy
+	Reviewer      string   // what it is called
 	RequesterID   ids.User
 	Decision      Decision
 	Source        Source

@@ -23,7 +23,7 @@ select coalesce(a.reviewer_id, '') as reviewer, a.requester_id as requester, a.s
 select id from teams where service_user_id = @user_id;
 
 -- name: List
-select a.public_id as id, a.run_id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.plan_id) as plan_id, a.round, coalesce(a.reviewer_id, '') as reviewer_id,
+select a.public_id as id, a.run_id, coalesce((select u.username from users u where u.id = a.reviewer_id), '') as reviewer, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.plan_id) as plan_id, a.round, coalesce(a.reviewer_id, '') as reviewer_id,
     a.requester_id, a.decision, a.source, a.comment, a.decided_at, a.reviewer_teams,
     a.plan_digest, a.configuration_digest, a.lock_file_digest, a.predecessor_version_id, a.predecessor_sha256, a.policy_result_digest, a.binding_digest, a.spent_at
   from approvals a join runs r on r.id = a.run_id where a.run_id = @run_id order by a.id;
@@ -52,6 +52,10 @@ update approval_rules
  where organization_id = @organization_id and workspace_id is not distinct from nullif(@workspace_id::text, '')
    and project_id is not distinct from case when @workspace_id::text = '' then nullif(@project_id::text, '') end;
 
+-- name: TeamNames
+select id, name from teams where id = any (@teams::text[]);
+
 -- name: UnknownTeams
-select wanted from unnest(@teams::text[]) as wanted
- where not exists (select from teams t where t.id = wanted and t.organization_id = @organization_id);
+-- Those that are known stay until the end of the transaction: a team that is being deleted is unknown.
+with known as (select t.id from teams t where t.id = any (@teams::text[]) and t.organization_id = @organization_id for key share)
+select wanted from unnest(@teams::text[]) as wanted where not exists (select from known where known.id = wanted);

@@ -27,6 +27,8 @@ type Rule struct {
 	ExcludeRequester bool         `json:"exclude-requester"`
 	Reviewers        [][]ids.Team `json:"reviewer-teams"` // a reviewer belongs to one team of each list
 	Production       bool         `json:"production"`
+
+	names map[ids.Team]string // of reviewers, for words
 }
 
 // And gives the rule that holds where both do: of each part the stricter. So a place can
@@ -61,12 +63,6 @@ func (r Rule) Settled() Rule {
 		r.Mode = Requester
 	}
 	return r
-}
-
-// asks tells whether the rule is another than the one that holds where nobody said anything.
-func (r Rule) asks() bool {
-	s := r.Settled()
-	return s.Mode != Requester || s.Required > 1 || s.ExcludeRequester || len(s.Reviewers) > 0 || s.Production
 }
 
 // TakesAutoApply tells whether a run's auto-apply is a decision of its requester.
@@ -143,7 +139,7 @@ func (r Rule) MayApprove(actor authz.Actor, object authz.Object, v Vote) error {
 	switch {
 	case r.ExcludeRequester && v.byRequester():
 		return fault.New(fault.Forbidden, "separate_approver_required",
-			"%s was asked for by you, or by a team of yours, and must be approved by somebody else: %s. It stays open until somebody decides.", object.Name, r.wants())
+			"%s was asked for by you, or by a team of yours, and must be approved by somebody else: it waits for %s. It stays open until somebody decides.", object.Name, r.Words())
 	case !r.reviewedBy(v.Teams):
 		return r.reviewerRequired(object)
 	}
@@ -166,19 +162,12 @@ func (r Rule) MayReject(actor authz.Actor, object authz.Object, v Vote) error {
 }
 
 func (r Rule) mayDecide(actor authz.Actor) error {
-	if r.asks() && !actor.IsPerson() {
+	if r.Asks() && !actor.IsPerson() {
 		return fault.New(fault.Forbidden, "person_required", "The workspace has an approval rule, so a person decides, with a token of its own; this is the token of a %s.", actor.Kind)
 	}
 	return nil
 }
 
 func (r Rule) reviewerRequired(object authz.Object) error {
-	return fault.New(fault.Forbidden, "reviewer_required", "%s is decided about by the reviewers that its approval rule names, and you are in none of their teams. It stays open until one of them decides.", object.Name)
-}
-
-func (r Rule) wants() string {
-	if r.Settled().Required > 1 {
-		return "its approval rule asks for several approvals, none of them the requester's"
-	}
-	return "its approval rule excludes the requester"
+	return fault.New(fault.Forbidden, "reviewer_required", "%s is decided about by the reviewers that its approval rule names, and you are none of them: it waits for %s. It stays open until one of them decides.", object.Name, r.Words())
 }

@@ -3,6 +3,7 @@ package approvals_test
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -185,4 +186,68 @@ func TestWhoChangesARule(t *testing.T) {
 		assert.Equal(t, 1, n)
 		return err
 	}))
+}
+
+// A team that a rule names stays: else nobody could approve there. Once no rule names it, it goes.
+func TestATeamThatReviewsStays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	name := func(x *approvals.Setting) { x.Reviewers = []ids.Team{s.team.ID} }
+	unname := func(x *approvals.Setting) { x.Reviewers = nil }
+	s.say(everywhere, name)
+	s.say(project(s.app), name)
+	s.say(only(s.net), name)
+	manager := authz.Actor{
+		Kind: authz.UserActor, User: "user-x", Roles: map[ids.Organization]authz.Role{s.org.ID: authz.Member},
+		Grants: map[ids.Organization]authz.Grants{s.org.ID: {Levels: []authz.Level{"organization:manage-teams"}, Teams: []ids.Team{s.team.ID}}},
+	}
+	refused := func(actor authz.Actor, places string) {
+		t.Helper()
+		err := s.who.DeleteTeam(ctx, actor, s.team.ID)
+		wantConflict(t, err, "team_reviews")
+		assert.ErrorContains(t, err, "approval rule of "+places+", and nobody")
+	}
+	refused(authz.System(), `organization "acme", project "app", workspace "net"`)
+	refused(manager, `organization "acme" and 2 more`)
+	s.say(everywhere, unname)
+	refused(manager, "2 places that you do not see")
+	s.say(project(s.app), unname)
+	s.say(only(s.net), unname)
+	require.NoError(t, s.who.DeleteTeam(ctx, manager, s.team.ID))
+
+	_, err := s.rules.Change(ctx, authz.System(), only(s.net), name)
+	require.True(t, fault.Is(err, fault.Invalid), err)
+	assert.ErrorContains(t, err, string(s.team.ID))
+	rule := approvals.Rule{Reviewers: [][]ids.Team{{s.team.ID}}}
+	assert.Equal(t, 1, rule.Missing([]approvals.Vote{{Reviewer: "user-1", Requester: "user-2", Source: approvals.Native}}), "a rule that names a team that is gone is not fulfilled")
+}
+
+// A rule that comes to name a team, and the deletion of the team, wait for one another: one of them is refused.
+func TestANewReviewerAndItsDeletionMeet(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	name := func(x *approvals.Setting) { x.Reviewers = []ids.Team{s.team.ID} }
+	locked, leave, named := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_ = postgres.InTx(ctx, s.db, "test", func(tx postgres.Tx) error {
+			_, err := postgres.Exec(ctx, tx, "delete from teams where id = @id", postgres.Args{"id": s.team.ID})
+			assert.NoError(t, err)
+			close(locked)
+			<-leave
+			return err
+		})
+	}()
+	<-locked
+	go func() { _, err := s.rules.Change(ctx, authz.System(), only(s.net), name); named <- err }()
+	assert.Eventually(t, func() bool {
+		waits := false
+		err := postgres.InTx(ctx, s.db, "test", func(tx postgres.Tx) (err error) {
+			waits, err = postgres.Value[bool](ctx, tx, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')", postgres.Args{})
+			return err
+		})
+		return err == nil && waits
+	}, 30*time.Second, 10*time.Millisecond, "the rule waits for the deletion")
+	close(leave)
+	require.True(t, fault.Is(<-named, fault.Invalid))
+	assert.Equal(t, approvals.Setting{}, s.at(only(s.net)).Setting)
 }

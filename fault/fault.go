@@ -85,6 +85,15 @@ func (e *Error) At(pointer string) *Error {
 	return &c
 }
 
+// PointAt is At for an error that may be another.
+func PointAt(err error, pointer string) error {
+	var classified *Error
+	if errors.As(err, &classified) {
+		return classified.At(pointer)
+	}
+	return err
+}
+
 // With returns a copy that tells programs a fact more.
 func (e *Error) With(name string, value any) *Error {
 	c := *e

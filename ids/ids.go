@@ -54,6 +54,7 @@ type (
 	WorkspaceTask             string // wstask-…; that a workspace asks a run task
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
+	TaskOutcome               string // taskrso-…; one thing that a run task has found
 	CostEstimate              string // ce-…; what a plan would cost
 
 	RegistryModule           string // mod-…
@@ -74,7 +75,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate | ToolVersion | OAuthClient | OAuthToken |
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | TaskOutcome | CostEstimate | ToolVersion | OAuthClient | OAuthToken |
 		RegistryModule | RegistryModuleVersion | RegistryProvider | RegistryProviderVersion | RegistryProviderPlatform | RegistryComponent | GPGKey
 }
 
@@ -190,6 +191,8 @@ func spec[T Any]() (prefix, noun string) {
 		return "comp-", "registry component"
 	case GPGKey:
 		return "gpg-", "GPG key"
+	case TaskOutcome:
+		return "taskrso-", "task result outcome"
 	case CostEstimate:
 		return "ce-", "cost estimate"
 	}

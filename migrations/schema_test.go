@@ -77,6 +77,7 @@ insert into run_tasks (id, organization_id, name, url_sealed) values ('task-a', 
 insert into workspace_tasks (id, organization_id, workspace_id, task_id, enforcement, stages) values ('wstask-a', 'org-a', 'ws-a', 'task-a', 'advisory', '{pre_plan}');
 insert into task_stages (id, organization_id, run_id, round, stage, status) values ('ts-a', 'org-a', 'run-a', 1, 'pre_plan', 'running'), ('ts-a2', 'org-a', 'run-a', 1, 'post_plan', 'pending');
 insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-a', 'org-a', 'ts-a', 'task-a', 't', 'advisory');
+insert into task_result_outcomes (id, organization_id, result_id, outcome_id, description, body, url, tags) values ('taskrso-a', 'org-a', 'taskrs-a', 'o', '', '', '', '{}');
 insert into cost_estimates (id, organization_id, run_id, round, error) values ('ce-a', 'org-a', 'run-a', 1, 'e');
 `
 
@@ -350,6 +351,10 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23514", "task_results_status", "update task_results set status = 'lost', ended_at = clock_timestamp()"},
 	{"23514", "task_results_ended", "update task_results set status = 'passed'"},
 	{"23514", "task_results_running", "update task_results set status = 'running'"},
+	{"23514", "task_result_outcomes_outcome_id", "update task_result_outcomes set outcome_id = ''"},
+	{"23514", "task_result_outcomes_tags", "update task_result_outcomes set tags = '[]'"},
+	{"23505", "task_result_outcomes_once", "insert into task_result_outcomes (id, organization_id, result_id, outcome_id, description, body, url, tags) values ('taskrso-b', 'org-a', 'taskrs-a', 'o', '', '', '', '{}')"},
+	{"23503", "task_result_outcomes_organization_id_result_id_fkey", "update task_result_outcomes set organization_id = 'org-b'"},
 	{"23505", "task_results_once", "insert into task_results (id, organization_id, stage_id, task_id, task_name, enforcement) values ('taskrs-2', 'org-a', 'ts-a', 'task-a', 't', 'advisory')"},
 	{"23503", "task_results_organization_id_stage_id_fkey", "update task_results set stage_id = 'ts-b'"},
 	{"23503", "notification_deliveries_organization_id_run_id_fkey", "update notification_deliveries set run_id = 'run-b'"},

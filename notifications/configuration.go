@@ -2,7 +2,6 @@ package notifications
 
 import (
 	"context"
-	"errors"
 	"net/mail"
 	"slices"
 	"time"
@@ -126,7 +125,7 @@ func (s *Service) check(c Configuration) error {
 			return accounts.Invalid("url", "Url can't be blank for this destination type")
 		}
 		if err := s.client.CheckURL(c.URL); err != nil {
-			return at(err, "url")
+			return fault.PointAt(err, "/data/attributes/url")
 		}
 	case Email:
 		return s.checkEmail(c)
@@ -151,23 +150,27 @@ func (s *Service) checkEmail(c Configuration) error {
 	return nil
 }
 
-// at lets an error of a check point at an attribute.
-func at(err error, attribute string) error {
-	var classified *fault.Error
-	if errors.As(err, &classified) {
-		return classified.At("/data/attributes/" + attribute)
-	}
-	return err
-}
-
-// allowed finds what a configuration is for, and asks whether the actor may administer it.
-func allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, of Subscribable) (ids.Organization, error) {
+// allowed finds what a configuration is for, and asks whether the actor may administer it, and read
+// the runs that it tells of. An organization's token reads no runs, but gives the access to them.
+func allowed(ctx context.Context, tx postgres.Tx, actor authz.Actor, of Subscribable) (org ids.Organization, err error) {
+	var object authz.Object
 	if of.Workspace != "" {
-		w, err := workspaces.Allowed(ctx, tx, actor, authz.WorkspaceUpdate, of.Workspace)
-		return w.Organization, err
+		var w workspaces.Workspace
+		if w, err = workspaces.Allowed(ctx, tx, actor, authz.WorkspaceUpdate, of.Workspace); err != nil {
+			return "", err
+		}
+		object = workspaces.Object(w)
+	} else {
+		p, err := workspaces.AllowedProject(ctx, tx, actor, authz.ProjectUpdate, of.Project)
+		if err != nil {
+			return "", err
+		}
+		object = authz.Object{Organization: p.Organization, Project: p.ID, Noun: "project", Name: string(p.ID)}
 	}
-	p, err := workspaces.AllowedProject(ctx, tx, actor, authz.ProjectUpdate, of.Project)
-	return p.Organization, err
+	if actor.Kind != authz.OrganizationActor {
+		err = authz.Allow(actor, authz.RunRead, object)
+	}
+	return object.Organization, err
 }
 
 type row struct {

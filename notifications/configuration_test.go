@@ -88,6 +88,30 @@ func TestWhoMayAdministerNotifications(t *testing.T) {
 	assert.NotContains(t, err.Error(), string(w.ws), "what it is for is not told")
 }
 
+// Whoever administers a project and may not read its runs has nobody told of them. An organization's token may.
+func TestWhoIsToldMayReadRuns(t *testing.T) {
+	w := newWorld(t)
+	carl := w.bob
+	with := func(levels ...authz.Level) authz.Actor {
+		carl.Grants = map[ids.Organization]authz.Grants{w.org.ID: {Projects: map[ids.Project][]authz.Level{w.project: levels}}}
+		return carl
+	}
+	c := w.subscribed(func(ch *Changes) { ch.Enabled = ptr(false) })
+	for _, actor := range []authz.Actor{with("project:settings=update"), with("project:settings=update", "workspace:variables=read")} {
+		_, err := w.Create(t.Context(), actor, Subscribable{Project: w.project}, w.generic())
+		require.True(t, fault.Is(err, fault.Forbidden), err)
+		assert.ErrorContains(t, err, string(authz.RunRead))
+		_, err = w.Update(t.Context(), actor, c.ID, Changes{Enabled: ptr(true)})
+		require.Error(t, err)
+	}
+	assert.Empty(t, w.receiver.events(), "nobody was called for them")
+	token := authz.Actor{Kind: authz.OrganizationActor, Grants: map[ids.Organization]authz.Grants{w.org.ID: {Levels: []authz.Level{authz.OrganizationToken}}}}
+	for _, actor := range []authz.Actor{with("project:settings=update", "workspace:runs=read"), token} {
+		_, err := w.Create(t.Context(), actor, Subscribable{Project: w.project}, w.generic())
+		require.NoError(t, err)
+	}
+}
+
 func TestWhatAConfigurationMayBe(t *testing.T) {
 	w := newWorld(t)
 	for name, wrong := range map[string]func(*Changes){

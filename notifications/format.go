@@ -2,9 +2,6 @@ package notifications
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha512"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,20 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/outbound"
 )
 
 // SignatureHeader holds the hex HMAC-SHA512 of a generic message's body under the
 // configuration's token (EV-04).
 const SignatureHeader = "X-TFE-Notification-Signature"
-
-// Sign gives the signature of a body.
-func Sign(token string, body []byte) string {
-	mac := hmac.New(sha512.New, []byte(token))
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
-}
 
 // send tells the receiver and gives its answer. Why there is none is in the answer as well: the log
 // keeps it.
@@ -39,11 +28,11 @@ func (s *Service) send(ctx context.Context, c Configuration, e Event, recipients
 	}
 	header := map[string]string{"Content-Type": "application/json"}
 	if c.Destination == Generic && c.Token != "" {
-		header[SignatureHeader] = Sign(c.Token, body)
+		header[SignatureHeader] = outbound.Sign(c.Token, body)
 	}
 	answer, err := s.client.Do(ctx, outbound.Request{Method: "POST", URL: c.URL, Header: header, Body: body})
 	if err != nil {
-		return Response{Error: why(err)}
+		return Response{Error: outbound.Why(err)}
 	}
 	return Response{Code: answer.Status, Body: beginning(answer.Body), OK: answer.OK()}
 }
@@ -64,15 +53,6 @@ func (s *Service) sendMail(ctx context.Context, e Event, recipients []string) Re
 		return Response{Error: "The mail server could not be reached, or broke off."}
 	}
 	return Response{OK: true}
-}
-
-// why is the text of an error without its cause, which is for the server's own log.
-func why(err error) string {
-	var classified *fault.Error
-	if errors.As(err, &classified) {
-		return classified.Message
-	}
-	return "The call failed."
 }
 
 func statusText(code int) string { return strconv.Itoa(code) }

@@ -336,6 +336,43 @@ func TestAnUploadIsPublishedOrRefused(t *testing.T) {
 	wantCode(t, err, fault.Invalid, "policy_set_has_policies")
 }
 
+// TestTheExamplesAreWhatTheirReadmeSays: each policy with its level, and a plan that all the mandatory ones can judge.
+func TestTheExamplesAreWhatTheirReadmeSays(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	entries, err := os.ReadDir("../examples/policies/guardrails")
+	require.NoError(t, err)
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join("../examples/policies/guardrails", entry.Name()))
+		require.NoError(t, err)
+		files[entry.Name()] = string(content)
+	}
+	bundle, err := readBundle(archiveOf(files), Set{Kind: OPA, Rego: evaluator.V1})
+	require.NoError(t, err)
+	readme, err := os.ReadFile("../examples/policies/README.md")
+	require.NoError(t, err)
+	assert.Equal(t, strings.Count(string(readme), "\n| "), len(bundle.Policies)+1, "a row for each policy, below the heading")
+	for _, p := range bundle.Policies {
+		assert.Regexp(t, "(?m)^\\|.*`"+p.Name+"` \\| "+string(p.Level)+" \\|", string(readme))
+	}
+	runtime, err := runtimeOnce()
+	require.NoError(t, err)
+	verdict, err := runtime.Publish(ctx, bundle)
+	require.NoError(t, err)
+	assert.Empty(t, verdict.Errors)
+	assert.Greater(t, verdict.Tests, 30)
+	outcomes, err := runtime.Evaluate(ctx, bundle, nil, strings.NewReader(`{"run":{"is_destroy":false},"plan":{"resource_changes":[{"address":"aws_s3_bucket.b","type":"aws_s3_bucket","mode":"managed",
+		"change":{"actions":["create"],"after":{"acl":"public-read","tags":{"owner":"ops"}}}}]}}`))
+	require.NoError(t, err)
+	for _, o := range outcomes {
+		want := evaluator.Passed
+		if o.Policy == "public-buckets" {
+			want = evaluator.Failed
+		}
+		assert.Equal(t, want, o.Status, "%s %s", o.Policy, o.Error)
+	}
+}
+
 // TestAPolicyIsCompiledWhenItComes: in the syntax of the sets it is in.
 func TestAPolicyIsCompiledWhenItComes(t *testing.T) {
 	w := newWorld(t)

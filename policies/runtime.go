@@ -107,8 +107,8 @@ func (r *Runtime) Publish(ctx context.Context, b evaluator.Bundle) (v evaluator.
 }
 
 // Derive writes the derivative of a plan to out. open gives the plan, twice: it is read once to
-// learn its secrets.
-func (r *Runtime) Derive(ctx context.Context, open func() (io.ReadCloser, error), sensitive []string, run json.RawMessage, out io.Writer) error {
+// learn its secrets. known is what is secret beside those.
+func (r *Runtime) Derive(ctx context.Context, open func() (io.ReadCloser, error), known evaluator.Secrets, run json.RawMessage, out io.Writer) error {
 	first, err := open()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (r *Runtime) Derive(ctx context.Context, open func() (io.ReadCloser, error)
 		return err
 	}
 	defer func() { _ = second.Close() }()
-	return r.run(ctx, evaluator.Request{Mode: evaluator.Derive, Sensitive: sensitive, Run: run}, io.MultiReader(first, second), &limited{out, r.limits.Plan})
+	return r.run(ctx, evaluator.Request{Mode: evaluator.Derive, Known: known, Run: run}, io.MultiReader(first, second), &limited{out, r.limits.Plan})
 }
 
 // Evaluate judges a derivative.

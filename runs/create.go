@@ -426,7 +426,7 @@ func (s *Service) sealVariables(ctx context.Context, tx postgres.Tx, w workspace
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, Variable{Value: key, SSH: true})
+		all = append(all, Variable{Value: key, SSH: true, Sensitive: true})
 	}
 	seal := func(label string, list []Variable) ([]byte, error) {
 		encoded, err := json.Marshal(list)

@@ -97,6 +97,23 @@ func TestALateDecisionIsRefusedBeforeAndAfterTheSweep(t *testing.T) {
 	assert.Len(t, w.get(run).History, len(d.History))
 }
 
+// The deadline is asked once more where the run is confirmed: it may come while the approval is written.
+func TestADeadlineThatComesWhileItIsDecided(t *testing.T) {
+	w := newWorld(t)
+	run := w.waiting(w.workspace())
+	require.NoError(t, w.tx(func(tx postgres.Tx) error {
+		_, err := postgres.Exec(ctx, tx, `create function late() returns trigger language plpgsql as $$
+			begin update runs set approval_expires_at = clock_timestamp() where id = new.run_id; return new; end $$`, nil)
+		if err == nil {
+			_, err = postgres.Exec(ctx, tx, "create trigger late after insert on approvals for each row execute function late()", nil)
+		}
+		return err
+	}))
+	wantCode(t, w.runs.Confirm(ctx, w.owner, run, Decision{}), fault.Conflict, "APPROVAL_EXPIRED")
+	assert.Nil(t, w.wantStatus(run, AwaitingApproval).ConfirmedAt)
+	assert.Zero(t, w.decisions(run, "approved", "native"))
+}
+
 func TestADecisionBeforeTheDeadlineCounts(t *testing.T) {
 	w := newWorld(t)
 	run := w.waiting(w.workspace())

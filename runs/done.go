@@ -212,8 +212,12 @@ func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a 
 	if !r.PlanOnly && objects[artifacts.KindPlan] == "" {
 		return string(artifacts.KindPlan), nil
 	}
+	note, err := s.planNote(ctx, tx, *r, d.Plan.HasChanges)
+	if err != nil {
+		return "", err
+	}
 	n, err := postgres.Exec(ctx, tx, Queries.Get("PlanEvidence"), postgres.Args{
-		"id": r.ID, "has_changes": d.Plan.HasChanges, "additions": d.Plan.Additions, "changes": d.Plan.Changes, "destructions": d.Plan.Destructions, "imports": d.Plan.Imports,
+		"id": r.ID, "note": note, "has_changes": d.Plan.HasChanges, "additions": d.Plan.Additions, "changes": d.Plan.Changes, "destructions": d.Plan.Destructions, "imports": d.Plan.Imports,
 		"plan_object_id": objects[artifacts.KindPlan], "plan_json_object_id": objects[artifacts.KindPlanJSON], "lock_file_object_id": objects[artifacts.KindLockFile],
 		"plan_json_redacted_object_id": objects[artifacts.KindPlanJSONRedacted], "generated_config": d.GeneratedConfig && objects[artifacts.KindPlanJSONRedacted] != "",
 		"tofu_version": d.TofuVersion, "tofu_digest": d.TofuDigest,

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-run/holdfast/gates"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/policies"
+	"github.com/holdfast-run/holdfast/policies/evaluator"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -198,7 +199,7 @@ func (e *Evaluator) judge(ctx context.Context, c claim) error {
 
 // bind makes the derivative of the plan, keeps it as an object, and binds it.
 func (e *Evaluator) bind(ctx context.Context, r Run) (policyRow, error) {
-	sensitive, facts, err := e.runs.policyFacts(ctx, r)
+	known, facts, err := e.runs.policyFacts(ctx, r)
 	if err != nil {
 		return policyRow{}, err
 	}
@@ -207,7 +208,7 @@ func (e *Evaluator) bind(ctx context.Context, r Run) (policyRow, error) {
 		return body, err
 	}
 	pr, pw := io.Pipe()
-	go func() { _ = pw.CloseWithError(e.policies.Runtime().Derive(ctx, plan, sensitive, facts, pw)) }()
+	go func() { _ = pw.CloseWithError(e.policies.Runtime().Derive(ctx, plan, known, facts, pw)) }()
 	object, err := e.runs.objects.Put(ctx, artifacts.Spec{Organization: r.OrganizationID, Workspace: r.WorkspaceID, Kind: artifacts.KindPolicyInput, Run: r.ID}, pr, 0)
 	_ = pr.CloseWithError(errors.New("the derivative is not wanted any more"))
 	if err != nil {
@@ -252,17 +253,21 @@ func (e *Evaluator) failClosed(ctx context.Context, c claim, cause error) error 
 	return err
 }
 
-// policyFacts are what policies may know of a run beside its plan, and the names of the input
-// variables that are marked as sensitive outside of the configuration.
-func (s *Service) policyFacts(ctx context.Context, r Run) (sensitive []string, facts json.RawMessage, err error) {
+// policyFacts are what policies may know of a run beside its plan, and what is marked as sensitive
+// outside of the configuration: variables of the workspace, and its key for fetching modules.
+func (s *Service) policyFacts(ctx context.Context, r Run) (known evaluator.Secrets, facts json.RawMessage, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "runs.policy-facts", func(tx postgres.Tx) error {
 		variables, err := s.openVariables(ctx, tx, r.OrganizationID, snapshotLabel(r.ID), r.VariablesSealed)
 		if err != nil {
 			return err
 		}
 		for _, v := range variables {
-			if v.Sensitive {
-				sensitive = append(sensitive, v.Key)
+			if !v.Sensitive && !v.SSH { // older snapshots do not mark the key
+				continue
+			}
+			known.Values = append(known.Values, v.Value)
+			if !v.Env && !v.SSH {
+				known.Variables = append(known.Variables, v.Key)
 			}
 		}
 		w, err := workspaces.Load(ctx, tx, r.WorkspaceID)
@@ -283,5 +288,5 @@ func (s *Service) policyFacts(ctx context.Context, r Run) (sensitive []string, f
 		})
 		return err
 	})
-	return sensitive, facts, err
+	return known, facts, err
 }

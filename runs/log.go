@@ -54,6 +54,9 @@ func (s *Service) log(ctx context.Context, query, id string, phase authz.Phase, 
 			stream = dispatch.Human
 		}
 		slice.Size = a.Size(stream)
+		if slice.Final && phase == authz.Plan && r.PlanNote != "" {
+			note = []byte("\n" + r.PlanNote + "\n")
+		}
 		if slice.Final && r.StatusMessage != "" && r.endedIn(phase) {
 			note = []byte("\n" + r.StatusMessage + "\n")
 			if phase == authz.Apply && slice.Size == 0 {

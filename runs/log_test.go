@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -82,6 +83,28 @@ func TestAFinishedPlansLogNeverChanges(t *testing.T) {
 	assert.True(t, s.Final)
 	assert.Contains(t, string(s.Data), "The plan was not approved in time")
 	readable(t, string(s.Data), func(offset, limit int64) LogSlice { return w.applyLog(run, offset, limit) })
+}
+
+// Where there is a rule, the end of the plan's log says what the plan waits for, and whatever becomes of the rule it stays as it was said.
+func TestAPlansLogTellsWhoIsToApprove(t *testing.T) {
+	w := newWorld(t)
+	ws, team := w.workspace(), w.team("reviewers", "manage-workspaces")
+	w.rule(ws, func(s *approvals.Setting) { quorumOfTwo(s); s.Reviewers = []ids.Team{team.ID} })
+	run := w.waiting(ws)
+	const whole = "planning\n\nThis plan waits for 2 approvals, none of them the requester's, by members of the team \"reviewers\", for 7 days at most.\n"
+	w.rule(ws, func(s *approvals.Setting) { *s = approvals.Setting{} })
+	readable(t, whole, func(offset, limit int64) LogSlice { return w.planLog(run, offset, limit) })
+	require.NoError(t, w.runs.Cancel(ctx, w.owner, run, ""))
+	readable(t, whole, func(offset, limit int64) LogSlice { return w.planLog(run, offset, limit) })
+
+	_, err := w.runs.Requeue(ctx, w.owner, run)
+	require.NoError(t, err)
+	w.take(run).plan(true)
+	assert.NotContains(t, string(w.planLog(run, 0, 1000).Data), "waits for", "there is no rule any more")
+	speculative := w.run(ws, func(n *NewRun) { n.PlanOnly = true }).ID
+	w.rule(ws, quorumOfTwo)
+	w.take(speculative).plan(true)
+	assert.NotContains(t, string(w.planLog(speculative, 0, 1000).Data), "waits for", "nobody approves it")
 }
 
 func TestAnApplysLogTellsWhyItIsHeld(t *testing.T) {

@@ -72,7 +72,7 @@ func (e *executor) planOf(addresses ...string) {
 	e.Helper()
 	changes := make([]string, len(addresses))
 	for i, a := range addresses {
-		changes[i] = fmt.Sprintf(`{"address":%q,"change":{"actions":["create"],"after":{"open":"visible","closed":"S3CRET-value"},"after_sensitive":{"closed":true}}}`, a)
+		changes[i] = fmt.Sprintf(`{"address":%q,"change":{"actions":["create"],"after":{"open":"visible","closed":"S3CRET-value","env":"token=S3CRET-env","key":"PRIVATE S3CRET-key"},"after_sensitive":{"closed":true}}}`, a)
 	}
 	e.handOver(artifacts.KindPlanJSON, `{"resource_changes":[`+strings.Join(changes, ",")+`],"variables":{"marked":{"value":"S3CRET-marked"},"size":{"value":"3"}},"invented":"S3CRET"}`)
 	e.handOver(artifacts.KindLockFile, "locked providers")
@@ -160,6 +160,12 @@ func TestPoliciesSeeADerivativeOnly(t *testing.T) {
 	w.policySet(evaluator.Mandatory, forbids("bad"))
 	ws := w.workspace()
 	_, err := w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: "marked", Value: "S3CRET-marked", Category: workspaces.Terraform, Sensitive: true})
+	require.NoError(t, err)
+	_, err = w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: "TOKEN", Value: "S3CRET-env", Category: workspaces.Env, Sensitive: true})
+	require.NoError(t, err)
+	key, err := w.spaces.CreateSSHKey(ctx, w.owner, "acme", "modules", "PRIVATE S3CRET-key\n")
+	require.NoError(t, err)
+	_, err = w.spaces.AssignSSHKey(ctx, w.owner, ws, key.ID)
 	require.NoError(t, err)
 	d := w.checking(ws, "a.good")
 	w.evaluate()

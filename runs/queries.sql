@@ -9,7 +9,7 @@ r.id, coalesce((select s.plan_id from runs s where s.id = r.source_run_id), r.pl
     r.plan_finished_at, coalesce(r.plan_finished_at > clock_timestamp() - interval '4 seconds', false) as plan_just_finished, r.approval_expires_at, r.confirmed_at, r.cancel_requested_at, coalesce(r.resulting_version_id, '') as resulting_version_id,
     r.recovered_at, r.created_at, r.finished_at, r.operation, r.round, coalesce(r.source_run_id, '') as source_run_id, coalesce(r.replan_of, '') as replan_of, r.force_cancel_available_at,
     coalesce(r.force_cancel_available_at <= clock_timestamp(), false) as force_cancel_due,
-    r.runner_version, r.runner_digest, coalesce(r.approval_rule, '{}') as approval_rule,
+    r.runner_version, r.runner_digest, coalesce(r.approval_rule, '{}') as approval_rule, r.plan_note,
     array(select a.reviewer_id from approvals a where a.run_id = r.id and a.round = r.round and a.decision = 'approved' and a.reviewer_id is not null order by a.id) as approvers, r.policy_sets, r.policy_scope, r.policy_version, r.policy_digest,
     case when r.durable_status in ('plan_complete', 'policy_evaluating') then r.waiting_reason
          when r.durable_status = 'queued' or (r.durable_status = 'awaiting_approval' and r.confirmed_at is not null)
@@ -81,7 +81,7 @@ update runs
        plan_object_id = null, plan_json_object_id = null, plan_json_redacted_object_id = null, generated_config = false, lock_file_object_id = null,
        plan_tofu_version = '', plan_tofu_digest = '', plan_finished_at = null, approval_expires_at = null, confirmed_at = null,
        cancel_requested_at = null, cancel_requested_by = null, force_cancel_available_at = null,
-       policy_sets = 0, policy_scope = '', policy_version = '', policy_digest = ''
+       policy_sets = 0, policy_scope = '', policy_version = '', policy_digest = '', plan_note = ''
  where id = @id and durable_status = @from_status and round = @round and (fence_epoch is null or fence_released_at is not null);
 
 -- name: ApplyBegan
@@ -307,7 +307,7 @@ update runs
    set has_changes = @has_changes, resource_additions = @additions, resource_changes = @changes, resource_destructions = @destructions, resource_imports = @imports,
        plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id,
        plan_json_redacted_object_id = nullif(@plan_json_redacted_object_id::text, ''), generated_config = @generated_config, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
-       plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp()
+       plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp(), plan_note = @note
  where id = @id and durable_status = 'planning' and has_changes is null;
 
 -- name: PlainOutput

@@ -162,6 +162,7 @@ type Run struct {
 	PolicyVersion          string // the release of the policy-runner that judged the plan; empty when none did
 	PolicyDigest           string
 	ApprovalRule           approvals.Rule  // as it was when the plan came to its decision
+	PlanNote               string          // what its plan waits for, in words, as it was when it was done; empty without an approval rule
 	Approvers              []ids.User      // who has approved, the first in front; the policy is none of them
 	GateReason             string          // which gate keeps it from starting although it is its turn; empty otherwise
 	PlanAttempt            dispatch.Status // of the newest one; empty when there is none

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
@@ -221,6 +222,22 @@ func (s *Service) TaskResultByID(ctx context.Context, actor authz.Actor, id ids.
 		return missingAs(err, "task result", string(id))
 	})
 	return result, err
+}
+
+// TaskOutcomes gives a page of what the service of a result has found, and how many there are.
+func (s *Service) TaskOutcomes(ctx context.Context, actor authz.Actor, id ids.TaskResult, page accounts.Page) (list []runtasks.Outcome, total int, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "runs.task-outcomes", func(tx postgres.Tx) error {
+		st, err := runtasks.StandingOf(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if _, err := visibleRun(ctx, tx, actor, st.RunID); err != nil {
+			return missingAs(err, "task result", string(id))
+		}
+		list, total, err = runtasks.Outcomes(ctx, tx, id, page)
+		return err
+	})
+	return list, total, err
 }
 
 // OfTask gives the run that an open task result is about: its service may read what the run has

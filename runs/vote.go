@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
@@ -33,10 +34,41 @@ func pinRule(ctx context.Context, tx postgres.Tx, r *Run) error {
 	return err
 }
 
+// planNote says at the end of a plan's log what the plan waits for, where there is a rule: a client shows
+// no more of that before it asks whether to go on.
+func (s *Service) planNote(ctx context.Context, tx postgres.Tx, r Run, changes bool) (string, error) {
+	if !changes || r.endsPlanned() {
+		return "", nil
+	}
+	rule, err := approvals.RuleOf(ctx, tx, r.OrganizationID, r.ProjectID, r.WorkspaceID)
+	if err != nil || !rule.Asks() || (rule.TakesPolicy() && r.PolicySets > 0) {
+		return "", err
+	}
+	if rule, err = rule.Named(ctx, tx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("This plan waits for %s, for %s at most.", rule.Words(), days(s.settings.ApprovalLifetime)), nil
+}
+
+// days is a time in words.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "a day"
+	case d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	}
+	return d.String()
+}
+
 // ruleNow is what must be fulfilled now: the rule that was pinned, and what has been asked for since.
 func ruleNow(ctx context.Context, tx postgres.Tx, r Run) (approvals.Rule, error) {
 	now, err := approvals.RuleOf(ctx, tx, r.OrganizationID, r.ProjectID, r.WorkspaceID)
-	return r.ApprovalRule.And(now), err
+	if err != nil {
+		return now, err
+	}
+	return r.ApprovalRule.And(now).Named(ctx, tx)
 }
 
 // voteOf is what an actor's decision would be to the rule.
@@ -171,8 +203,11 @@ func (s *Service) requirement(ctx context.Context, tx postgres.Tx, r Run) (*Requ
 	if r.ApprovalExpiresAt == nil {
 		return nil, nil
 	}
-	q := &Requirement{Rule: r.ApprovalRule.Settled()}
-	var err error
+	rule, err := r.ApprovalRule.Settled().Named(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	q := &Requirement{Rule: rule}
 	if r.DurableStatus == AwaitingApproval && r.ConfirmedAt == nil { // what has been decided was decided by the rule of then
 		if q.Rule, err = ruleNow(ctx, tx, r); err != nil {
 			return nil, err

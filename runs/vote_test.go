@@ -172,6 +172,38 @@ func TestOnlyReviewersDecide(t *testing.T) {
 	wantCode(t, w.runs.Confirm(ctx, w.again(gus), run, Decision{}), fault.NotFound, "not_found")
 }
 
+// A reviewer has decided as a member of the teams of then: who leaves one later counts on, and who comes into it later does not count
+// by that for what it has approved before.
+func TestTeamsCountAsOfTheDecision(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	reviewers, others := w.team("reviewers", "manage-workspaces"), w.team("others", "manage-workspaces")
+	gus, hal, ida := w.person("gus", reviewers), w.person("hal", others), w.person("ida", reviewers)
+	only := func(s *approvals.Setting) { s.Required, s.Reviewers = ptr(2), []ids.Team{reviewers.ID} }
+	moves := func(name string, from, to accounts.Team) {
+		one := accounts.TeamMembers{Usernames: []string{name}}
+		require.NoError(t, w.who.RemoveTeamMembers(ctx, system, from.ID, one))
+		require.NoError(t, w.who.AddTeamMembers(ctx, system, to.ID, one))
+	}
+	w.rule(ws, only)
+	run := w.waiting(ws)
+	w.approves(gus, run)
+	moves("gus", reviewers, others)
+	assert.Equal(t, 1, w.requirement(run).Given)
+	w.approves(ida, run)
+	assert.NotNil(t, w.wantStatus(run, AwaitingApproval).ConfirmedAt)
+	require.NoError(t, w.runs.Cancel(ctx, w.owner, run, ""))
+
+	w.rule(ws, func(s *approvals.Setting) { *s = approvals.Setting{Required: ptr(2)} })
+	run = w.waiting(ws)
+	w.approves(hal, run)
+	w.rule(ws, only)
+	moves("hal", others, reviewers)
+	assert.Equal(t, 0, w.requirement(run).Given)
+	w.approves(ida, run)
+	assert.Nil(t, w.wantStatus(run, AwaitingApproval).ConfirmedAt, "who was no reviewer is none of the two")
+}
+
 // A rule that is made laxer does not hold for a run whose plan has come to its decision; one that is made
 // stricter does, also for what was approved before.
 func TestARuleUnderWayGetsOnlyStricter(t *testing.T) {
@@ -391,7 +423,7 @@ func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
 			w.exec("insert into state_versions (id, organization_id, workspace_id, status, epoch, holder_kind, holder_id, declared_serial, declared_md5, serial, lineage, size, sha256, object_id, finalized_at, expires_at) "+
 				"select 'sv-' || substr(r.id, 5), organization_id, workspace_id, 'finalized', 1, 'user', 'x', 1, 'm', 1, 'l', 1, 's', plan_object_id, clock_timestamp(), clock_timestamp() from runs r where id = @r", postgres.Args{"r": run})
 			w.exec("insert into current_states (organization_id, workspace_id, state_version_id) select organization_id, workspace_id, 'sv-' || substr(id, 5) from runs where id = @r", postgres.Args{"r": run})
-		}, "the current state has changed"},
+		}, "would be applied: the current state has changed"},
 	} {
 		for _, needed := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s, before the second of %d approvals", name, needed), func(t *testing.T) {

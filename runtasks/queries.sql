@@ -154,3 +154,14 @@ select id, stage_id, task_id, task_name, workspace_task_id, enforcement, status,
 
 -- name: ResultByID
 select id, stage_id, task_id, task_name, workspace_task_id, enforcement, status, message, url, accepted_at, created_at, updated_at, ended_at from task_results where id = @id;
+
+-- name: OutcomeKeep
+insert into task_result_outcomes (id, organization_id, result_id, outcome_id, description, body, url, tags)
+select @id, r.organization_id, r.id, @outcome_id, @description, @body, @url, @tags::jsonb from task_results r where r.id = @result_id
+on conflict on constraint task_result_outcomes_once do update set description = excluded.description, body = excluded.body, url = excluded.url, tags = excluded.tags;
+
+-- name: OutcomeSum
+select count(*) as outcomes, coalesce(sum(octet_length(body)), 0)::bigint as bytes from task_result_outcomes where result_id = @result_id;
+
+-- name: OutcomeList
+select id, result_id, outcome_id, description, body, url, tags, created_at from task_result_outcomes where result_id = @result_id order by position limit @limit offset @offset;

@@ -2,10 +2,6 @@ package runtasks
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha512"
-	"encoding/hex"
-	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -18,13 +14,6 @@ import (
 
 // SignatureHeader holds the hex HMAC-SHA512 of a request's body under the task's key.
 const SignatureHeader = "X-TFC-Task-Signature"
-
-// Sign gives the signature of a body.
-func Sign(key string, body []byte) string {
-	mac := hmac.New(sha512.New, []byte(key))
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
-}
 
 // Request is what a task is asked.
 type Request struct {
@@ -53,7 +42,7 @@ func (s *Service) test(ctx context.Context, t Task) error {
 	if err == nil {
 		return nil
 	}
-	return fault.New(fault.Invalid, "verification_failed", "The service of the run task did not take a test request: %s", why(err)).At("/data/attributes/url")
+	return fault.New(fault.Invalid, "verification_failed", "The service of the run task did not take a test request: %s", outbound.Why(err)).At("/data/attributes/url")
 }
 
 // post sends a request. Any answer but one of success is an error.
@@ -64,7 +53,7 @@ func (s *Service) post(ctx context.Context, t Task, r Request) error {
 	}
 	header := map[string]string{"Content-Type": "application/json"}
 	if t.HMACKey != "" {
-		header[SignatureHeader] = Sign(t.HMACKey, body)
+		header[SignatureHeader] = outbound.Sign(t.HMACKey, body)
 	}
 	answer, err := s.client.Do(ctx, outbound.Request{Method: "POST", URL: t.URL, Header: header, Body: body})
 	if err != nil {
@@ -74,15 +63,6 @@ func (s *Service) post(ctx context.Context, t Task, r Request) error {
 		return fault.New(fault.Invalid, "task_refused", "It answered with status %s.", strconv.Itoa(answer.Status))
 	}
 	return nil
-}
-
-// why is the text of an error without its cause, which is for the server's own log.
-func why(err error) string {
-	var classified *fault.Error
-	if errors.As(err, &classified) {
-		return classified.Message
-	}
-	return "The call failed."
 }
 
 // claim is a request that is this server's to send, until the lease ends.
@@ -140,7 +120,7 @@ func (s *Service) send(ctx context.Context, c claim, report Reporter) error {
 	case c.Attempts <= len(s.settings.Pauses):
 		return s.retry(ctx, c)
 	default:
-		return notEnded(report(ctx, c.ID, Report{Status: Errored, Message: "The service of the run task could not be asked: " + why(err)}))
+		return notEnded(report(ctx, c.ID, Report{Status: Errored, Message: "The service of the run task could not be asked: " + outbound.Why(err)}))
 	}
 }
 

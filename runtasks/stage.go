@@ -163,6 +163,7 @@ type Report struct {
 	Message  string // for people
 	URL      string // where there is more
 	Accepted bool   // the service has only taken the request
+	Outcomes []Outcome
 }
 
 const (
@@ -180,7 +181,15 @@ func (r Report) Check() error {
 	if err := accounts.CheckText("message", "Message", r.Message, longestMessage); err != nil {
 		return err
 	}
-	return accounts.CheckText("url", "Url", r.URL, longestLink)
+	if err := accounts.CheckText("url", "Url", r.URL, longestLink); err != nil {
+		return err
+	}
+	for i, o := range r.Outcomes {
+		if err := o.check(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Note writes a report into a result that is open, in the caller's transaction, which holds the run's lock.
@@ -192,7 +201,10 @@ func Note(ctx context.Context, tx postgres.Tx, result ids.TaskResult, r Report) 
 	if err == nil && n == 0 {
 		err = Ended(result)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return keep(ctx, tx, result, r.Outcomes)
 }
 
 // Ended is the answer to a report about a result that has ended.

@@ -2,7 +2,6 @@ package runtasks
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -110,7 +109,7 @@ func (s *Service) check(t Task) error {
 		return accounts.Invalid("url", "Url can't be blank")
 	}
 	if err := s.client.CheckURL(t.URL); err != nil {
-		return at(err, "url")
+		return fault.PointAt(err, "/data/attributes/url")
 	}
 	if t.Global.Enabled && len(t.Global.Stages) == 0 {
 		return accounts.Invalid("global-configuration", "Global configuration must name at least one stage while it is enabled")
@@ -123,6 +122,9 @@ func (s *Service) check(t Task) error {
 
 func checkStages(attribute string, list []Stage) error {
 	for i, stage := range list {
+		if stage == "post_apply" {
+			return accounts.Invalid(attribute, "The stage post_apply does not exist here: after an apply there is nothing left to stop. Have the service told by a notification configuration with the trigger run:completed")
+		}
 		if !slices.Contains(stages, stage) || slices.Contains(list[:i], stage) {
 			return accounts.Invalid(attribute, "Stages are pre_plan, post_plan and pre_apply, each at most once")
 		}
@@ -135,15 +137,6 @@ func checkEnforcement(attribute string, e Enforcement) error {
 		return accounts.Invalid(attribute, "Enforcement level must be advisory or mandatory")
 	}
 	return nil
-}
-
-// at lets an error of a check point at an attribute.
-func at(err error, attribute string) error {
-	var classified *fault.Error
-	if errors.As(err, &classified) {
-		return classified.At("/data/attributes/" + attribute)
-	}
-	return err
 }
 
 type taskRow struct {

@@ -184,6 +184,7 @@ func (s *server) routes() []route {
 		{method: patch, path: workspace + "/tasks/{task}", handle: s.updateWorkspaceTask},
 		{method: del, path: workspace + "/tasks/{task}", handle: s.deleteWorkspaceTask},
 		{method: get, path: api + "task-results/{id}", handle: s.readTaskResult},
+		{method: get, path: api + "task-results/{id}/outcomes", handle: s.listTaskOutcomes},
 		{method: patch, path: api + "task-results/{id}/callback", open: true, handle: s.taskCallback},
 		{method: get, path: api + "task-results/{id}/plan-json-output", open: true, handle: s.taskPlanJSON},
 		{method: get, path: api + "task-results/{id}/configuration", open: true, handle: s.taskConfiguration},

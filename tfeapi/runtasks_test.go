@@ -2,7 +2,9 @@ package tfeapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,7 +180,62 @@ func TestARunTaskOverTheAPI(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, first(w.send("PATCH", post.CallbackURL, post.AccessToken, `{"data":{"type":"task-results","attributes":{"status":"errored"}}}`)))
 	assert.Equal(t, http.StatusUnauthorized, first(w.send("PATCH", w.url+"/api/v2/task-results/"+string(ids.New[ids.TaskResult]())+"/callback", post.AccessToken, "{}")))
 
-	require.NoError(t, callback(post, post.AccessToken, tfe.TaskPassed, "4 passed"))
+	t.Log("what it has found beside its answer")
+	finds := func(status string, outcomes ...string) (code int, body string) {
+		response, body := w.send("PATCH", post.CallbackURL, post.AccessToken, `{"data":{"type":"task-results","attributes":{"status":"`+status+`","message":"4 passed","url":"https://service.test/42"},
+			"relationships":{"outcomes":{"data":[`+strings.Join(outcomes, ",")+`]}}}}`)
+		return response.StatusCode, body
+	}
+	finding := func(attributes string) string {
+		return `{"type":"task-result-outcomes","attributes":{` + attributes + `}}`
+	}
+	for attributes, says := range map[string]string{
+		`"description":"x"`: "Outcome id can't be blank",
+		`"outcome-id":"a","url":"` + strings.Repeat("u", 2001) + `"`:        "at most 2000 bytes",
+		`"outcome-id":"a","tags":{"Status":[{"label":"x","level":"loud"}]}`: "none, info, warning or error",
+		`"outcome-id":"a","tags":{"Status":[{"level":"info"}]}`:             "needs a label",
+	} {
+		code, body := finds("running", finding(`"outcome-id":"fine"`), finding(attributes))
+		assert.Equal(t, http.StatusUnprocessableEntity, code, attributes)
+		assert.Contains(t, body, says)
+		assert.Contains(t, body, "/data/relationships/outcomes/data/1/attributes/")
+	}
+	code, body := finds("running", finding(`"outcome-id":"S3-1","description":"first","body":"# one","tags":{"Severity":[{"label":"High","level":"error"}],"Team":[{"label":"ops"}]}`), finding(`"outcome-id":"S3-2","description":"second"`))
+	require.Equal(t, http.StatusOK, code, body)
+	code, body = finds("passed", finding(`"outcome-id":"S3-2","description":"second, looked at again","url":"https://service.test/s3-2"`))
+	require.Equal(t, http.StatusOK, code, body)
+	found := func(query string) (list []string, meta string) {
+		response, body := w.send("GET", "/api/v2/task-results/"+post.ResultID+"/outcomes"+query, w.ann, "")
+		require.Equal(t, http.StatusOK, response.StatusCode, body)
+		var doc struct {
+			Data []struct {
+				Type       string         `json:"type"`
+				Attributes map[string]any `json:"attributes"`
+			} `json:"data"`
+			Meta struct {
+				Pagination map[string]any `json:"pagination"`
+			} `json:"meta"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &doc))
+		for _, one := range doc.Data {
+			a := one.Attributes
+			list = append(list, fmt.Sprint(one.Type, " ", a["outcome-id"], " ", a["description"], " ", a["body"], " ", a["url"], " ", a["tags"]))
+		}
+		return list, fmt.Sprint(doc.Meta.Pagination["total-count"])
+	}
+	listed, total := found("")
+	assert.Equal(t, []string{
+		"task-result-outcomes S3-1 first # one  map[Severity:[map[label:High level:error]] Team:[map[label:ops]]]",
+		"task-result-outcomes S3-2 second, looked at again  https://service.test/s3-2 map[]",
+	}, listed)
+	assert.Equal(t, "2", total)
+	listed, total = found("?page%5Bnumber%5D=3&page%5Bsize%5D=1")
+	assert.Empty(t, listed)
+	assert.Equal(t, "2", total)
+	for _, result := range []string{pre.ResultID, post.ResultID} {
+		stranger, _ := w.send("GET", "/api/v2/task-results/"+result+"/outcomes", post.AccessToken, "")
+		assert.Equal(t, http.StatusUnauthorized, stranger.StatusCode, "the token of the request reads none of it")
+	}
 	assert.Equal(t, "planned", status())
 	assert.Equal(t, http.StatusConflict, first(w.send("PATCH", post.CallbackURL, post.AccessToken, `{"data":{"type":"task-results","attributes":{"status":"failed"}}}`)))
 	stage, err := w.client.TaskStages.Read(ctx, with.TaskStages[1].ID, &tfe.TaskStageReadOptions{Include: []tfe.TaskStageIncludeOpt{tfe.TaskStageTaskResults}})

@@ -225,7 +225,14 @@ func (s *server) taskCallback(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	outcomes, _, err := relatedMany[taskOutcomeAttributes](in, "outcomes", "task-result-outcomes")
+	if err != nil {
+		return answer{}, err
+	}
 	report := runtasks.Report{Status: in.Attributes.Status.Value, Message: in.Attributes.Message.Value, URL: in.Attributes.URL.Value}
+	for _, o := range outcomes {
+		report.Outcomes = append(report.Outcomes, o.Attributes.outcome())
+	}
 	if err := report.Check(); err != nil {
 		return answer{}, err
 	}
@@ -299,7 +306,7 @@ type taskDocument struct {
 // token in a request serves its one result.
 func RunTaskDocument(address string, links *envelope.Links) func(runtasks.Request) ([]byte, error) {
 	return func(r runtasks.Request) ([]byte, error) {
-		doc := taskDocument{PayloadVersion: 1, Capabilities: map[string]any{"outcomes": false}}
+		doc := taskDocument{PayloadVersion: 1, Capabilities: map[string]any{"outcomes": true}}
 		if r.Test {
 			doc.Stage, doc.AccessToken, doc.TaskResultID, doc.Enforcement = "test", "test-token", "taskrs-test", "test"
 			doc.RunCreatedAt = clock.Now().UTC().Truncate(time.Second)

@@ -12,12 +12,20 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/runtasks"
 )
 
 type runView struct {
 	Organization, Workspace, Run string
 	SignIn                       string       // where to sign in and come back
-	Detail                       *runs.Detail // nil: the visitor has shown no token and is not signed in
+	Detail                       *runs.Review // nil: the visitor has shown no token and is not signed in
+	Policies                     string       // what they said, as in a terminal; empty where none was asked
+	Tasks                        []runtasks.TaskStage
+}
+
+// Waits tells whether somebody is to decide about the plan.
+func (v runView) Waits() bool {
+	return v.Detail.DurableStatus == runs.AwaitingApproval && v.Detail.ConfirmedAt == nil
 }
 
 // possibleName is what a name can be at all. The page repeats the address, commands for
@@ -37,7 +45,7 @@ func (d Deps) run(w http.ResponseWriter, r *http.Request) {
 	}
 	actor, err := d.visitor(r)
 	if err == nil {
-		view.Detail, err = d.detail(r.Context(), actor, id, view)
+		err = d.detail(r.Context(), actor, id, &view)
 	}
 	if fault.HasCode(err, "session_over") {
 		view.SignIn, err = signInFor(r.URL.EscapedPath()), nil
@@ -58,12 +66,29 @@ func (d Deps) visitor(r *http.Request) (authz.Actor, error) {
 	return s.actor, err
 }
 
-func (d Deps) detail(ctx context.Context, actor authz.Actor, id ids.Run, view runView) (*runs.Detail, error) {
-	detail, err := d.Runs.Get(ctx, actor, id)
-	if err == nil && (detail.OrganizationName != view.Organization || detail.WorkspaceName != view.Workspace) {
+// detail puts what the visitor may see of the run into its page.
+func (d Deps) detail(ctx context.Context, actor authz.Actor, id ids.Run, view *runView) error {
+	review, err := d.Runs.Review(ctx, actor, id)
+	if err == nil && (review.OrganizationName != view.Organization || review.WorkspaceName != view.Workspace) {
 		err = fault.Missing("run", string(id))
 	}
-	return &detail, err
+	if err != nil {
+		return err
+	}
+	view.Detail = &review
+	if len(review.TaskStages) > 0 {
+		if view.Tasks, err = d.Runs.TaskStagesOf(ctx, actor, id); err != nil {
+			return err
+		}
+	}
+	if review.Policy == nil {
+		return nil
+	}
+	evaluation, err := review.Policy.Result()
+	if len(evaluation.Sets) > 0 {
+		view.Policies = evaluation.Text()
+	}
+	return err
 }
 
 func (d Deps) refuseRun(w http.ResponseWriter, err error) {

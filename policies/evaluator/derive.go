@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // passed are the members of a plan that go into a derivative as they are. What is neither here
@@ -17,13 +18,16 @@ var passed = []string{"format_version", "terraform_version", "relevant_attribute
 // derive writes the derivative of a plan (PO-09): without any value that the plan marks as
 // sensitive, without what equals or contains such a value elsewhere (OpenTofu does not mark what
 // a provider copies), without the configuration of providers, and without the literals of the
-// configuration, which nobody marks. sensitive names input variables that are marked outside of
-// the configuration. body is the plan twice: it is read once to learn the secrets and once to
+// configuration, which nobody marks. known is what is secret by itself. body is the plan twice: it is read once to learn the secrets and once to
 // write, member by member, so that memory holds the largest member and not the whole.
-func derive(body io.Reader, out io.Writer, run json.RawMessage, sensitive []string) error {
+func derive(body io.Reader, out io.Writer, run json.RawMessage, known Secrets) error {
 	decoder := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
 	decoder.UseNumber()
-	c := &cleaner{sensitive: slices.Clone(sensitive), secrets: map[string]bool{}}
+	c := &cleaner{sensitive: slices.Clone(known.Variables), secrets: map[string]bool{}}
+	for _, value := range known.Values {
+		c.note(value)
+		c.note(strings.TrimSpace(value)) // a file or a trim adds and takes away the ends of a key
+	}
 	if err := c.members(decoder, func(string, any) error { return nil }); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func derived(t *testing.T, plan string, sensitive ...string) (map[string]any, string) {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, derive(strings.NewReader(plan+plan), &out, json.RawMessage(`{"id":"run-1"}`), sensitive))
+	require.NoError(t, derive(strings.NewReader(plan+plan), &out, json.RawMessage(`{"id":"run-1"}`), Secrets{Variables: sensitive}))
 	var document map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &document))
 	return document, out.String()
@@ -62,6 +62,19 @@ func TestDeriveLeavesOutWhatNobodyLookedAt(t *testing.T) {
 	assert.Contains(t, text, "12345678901234567890", "numbers are not rounded")
 }
 
+// TestDeriveLeavesOutWhatIsKnownToBeSecret: nobody marks it in the plan.
+func TestDeriveLeavesOutWhatIsKnownToBeSecret(t *testing.T) {
+	const key = "-----BEGIN KEY-----\nS3CRET\n-----END KEY-----"
+	plan, err := json.Marshal(map[string]any{"resource_changes": []any{map[string]any{"address": "a.b", "change": map[string]any{
+		"actions": []string{"create"}, "after": map[string]any{"file": key, "script": "echo '" + key + "' > x", "env": "S3CRET-env", "open": "visible"},
+	}}}})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, derive(strings.NewReader(string(plan)+string(plan)), &out, nil, Secrets{Values: []string{key + "\n", "S3CRET-env"}}))
+	assert.NotContains(t, out.String(), "S3CRET")
+	assert.Contains(t, out.String(), "visible")
+}
+
 func TestMask(t *testing.T) {
 	for _, test := range []struct{ name, value, mask, want string }{
 		{"nothing marked", `{"a":1,"b":[1]}`, `{"b":[false]}`, `{"a":1,"b":[1]}`},
@@ -97,7 +110,7 @@ func TestMask(t *testing.T) {
 
 func TestDeriveRefusesWhatIsNoPlan(t *testing.T) {
 	for _, plan := range []string{"", "[]", "{", `{"resource_changes": [}`, `{"invented": `, `"plan"`} {
-		err := derive(strings.NewReader(plan+plan), &bytes.Buffer{}, nil, nil)
+		err := derive(strings.NewReader(plan+plan), &bytes.Buffer{}, nil, Secrets{})
 		assert.ErrorIs(t, err, errNotAPlan, plan)
 	}
 }

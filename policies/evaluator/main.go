@@ -62,7 +62,7 @@ func serve(in io.Reader, out io.Writer) error {
 	defer cancel()
 	switch r.Mode {
 	case Derive:
-		return derive(reader, out, r.Run, r.Sensitive)
+		return derive(reader, out, r.Run, r.Known)
 	case Publish:
 		return json.NewEncoder(out).Encode(publish(ctx, r.bundle(), r.Limits))
 	case Evaluate:

@@ -24,8 +24,14 @@ type Request struct {
 	Bundle     *Bundle           `json:"bundle,omitempty"`     // of Publish and Evaluate
 	Parameters map[string]string `json:"parameters,omitempty"` // of Evaluate: input.params
 
-	Sensitive []string        `json:"sensitive,omitempty"` // of Derive: input variables that are marked so outside of the configuration
-	Run       json.RawMessage `json:"run,omitempty"`       // of Derive: input.run
+	Known Secrets         `json:"known"`         // of Derive
+	Run   json.RawMessage `json:"run,omitempty"` // of Derive: input.run
+}
+
+// Secrets are what somebody outside of the configuration has said is secret.
+type Secrets struct {
+	Variables []string `json:"variables,omitempty"` // names of input variables
+	Values    []string `json:"values,omitempty"`    // texts that stay out wherever they stand: of environment variables, keys
 }
 
 // Limits bound one policy-runner.

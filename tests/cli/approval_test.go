@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"os/exec"
@@ -38,7 +39,18 @@ func (d *desk) owner(name string) owner {
 // call sends a document of our own extensions.
 func call(t *testing.T, token, method, path, body string, status int) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, shared.environ["TFE_ADDRESS"]+"/api/v2/"+path, strings.NewReader(body))
+	return send(t, token, method, "/api/v2/"+path, body, status)
+}
+
+// page is what somebody with a token sees of a run in a browser.
+func (d *desk) page(run string) string {
+	d.t.Helper()
+	return html.UnescapeString(send(d.t, shared.environ["TFE_TOKEN"], http.MethodGet, "/app/"+d.organization+"/w/runs/"+run, "", http.StatusOK))
+}
+
+func send(t *testing.T, token, method, path, body string, status int) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, shared.environ["TFE_ADDRESS"]+path, strings.NewReader(body))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/vnd.api+json")
@@ -65,20 +77,31 @@ func TestTheYesOfAnExcludedRequesterIsRefused(t *testing.T) {
 	d, f := inCloudWorkspace(t, numbered)
 	d.rule(`"required-approvals":2,"exclude-requester":true`)
 	eve, dan := d.owner("eve"), d.owner("dan")
-	f.failsTalk([]turn{{prompt, "yes"}}, []string{"Failed to approve the apply command", "separate_approver_required", "must be approved by somebody else", "It stays open until somebody decides."}, "apply", "-var=n=1")
+	const wants = "2 approvals, none of them the requester's"
+	f.failsTalk([]turn{{prompt, "yes"}}, []string{
+		"This plan waits for " + wants + ", for 7 days at most.",
+		"Failed to approve the apply command", "separate_approver_required", "must be approved by somebody else", "it waits for " + wants, "It stays open until somebody decides.",
+	}, "apply", "-var=n=1")
 	run := d.newest()
 	require.Equal(t, tfe.RunPlanned, run.Status)
 	require.True(t, d.workspace("w").Locked, "it keeps its workspace")
+	for _, shown := range []string{wants + "; 2 missing", "Until", run.ID + "/actions/approve"} {
+		assert.Contains(t, d.page(run.ID), shown)
+	}
 
 	call(t, eve.token, http.MethodPost, "runs/"+run.ID+"/actions/approve", `{"comment":"I have looked"}`, http.StatusOK)
 	assert.Contains(t, call(t, eve.token, http.MethodPost, "runs/"+run.ID+"/actions/approve", "", http.StatusConflict), "already_decided")
 	require.Equal(t, tfe.RunPlanned, d.newest().Status)
+	for _, shown := range []string{wants + "; 1 missing", "by eve-", "I have looked"} {
+		assert.Contains(t, d.page(run.ID), shown)
+	}
 	require.NoError(t, dan.Runs.Apply(ctx, run.ID, tfe.RunApplyOptions{}))
 	require.Eventually(t, func() bool { return d.newest().Status == tfe.RunApplied }, patience, 100*time.Millisecond)
 	assert.Equal(t, "1", f.output("n"))
 	records := call(t, shared.environ["TFE_TOKEN"], http.MethodGet, "runs/"+run.ID+"/approvals", "", http.StatusOK)
 	assert.Equal(t, 2, strings.Count(records, `"decision":"approved"`), records)
 	assert.Contains(t, records, "I have looked")
+	assert.NotContains(t, d.page(run.ID), "missing")
 }
 
 // Who has said yes as one of two waits, and learns how it ends: applied is 0, and everything else is 1 (§3.4).

@@ -65,6 +65,9 @@ func TestAPolicyForbidsAPlan(t *testing.T) {
 		assert.Equal(t, "errored", facts.Status)
 		assert.Equal(t, "policy_failed", facts.DurableStatus)
 		assert.Equal(t, "policy_denied", facts.DurableReason)
+		page := shared.get(t, fmt.Sprintf("/app/%s/%s/runs/%s", shared.environ["TF_CLOUD_ORGANIZATION"], f.workspace, runIn(t, r.said)))
+		assert.Contains(t, page.body, "FAILED   words (mandatory)")
+		assert.Contains(t, page.body, "terraform_data.a: rule deny")
 	}
 	assert.Empty(t, f.tofu("state", "list").stdout)
 	assert.False(t, f.current().Locked, "the workspace is free again")
@@ -126,22 +129,40 @@ deny contains "never" if {
 }
 `
 
-// TestAnEndlessPolicyStopsItsOwnRunOnly.
-func TestAnEndlessPolicyStopsItsOwnRunOnly(t *testing.T) {
-	t.Parallel()
-	f := newFolder(t, shared, `resource "terraform_data" "a" {}`)
-	f.init()
-	shared.policySet(t, workspaceName(t), map[string]string{"policies.hcl": policyFile("mandatory"), "words.rego": neverEnds}, f.current())
-	other := newFolder(t, shared, `resource "terraform_data" "b" {}`)
-	other.workspace += "-other"
-	other.write("cloud.tf", strings.ReplaceAll(fmt.Sprintf("terraform {\n  cloud {\n    workspaces {\n      name = %q\n    }\n  }\n}\n", other.workspace), "\t", ""))
-	other.init()
+// greedy wants some four gigabytes at once.
+const greedy = `package words
 
-	ended := make(chan result, 1)
-	go func() { ended <- f.tofu("apply", "-auto-approve") }()
-	assert.Contains(t, other.ok("apply", "-auto-approve"), "Apply complete! Resources: 1 added")
-	r := <-ended
-	assert.Equal(t, 1, r.code, r.said)
-	assert.Contains(t, r.said, "was stopped")
-	assert.Equal(t, "policy_errored", shared.runFacts(t, runIn(t, r.said)).DurableReason)
+deny contains "never" if {
+	kilobyte := concat("", ["xxxxxxxx" | some i in numbers.range(1, 128)])
+	megabyte := concat("", [kilobyte | some i in numbers.range(1, 1024)])
+	all := [concat("", [megabyte, sprintf("%d", [i])]) | some i in numbers.range(1, 4096)]
+	count(all) == 0
+}
+`
+
+// TestHostilePoliciesStopTheirOwnRunsOnly: one that never ends and one that wants all memory are stopped, each
+// run fails with what stopped it, and another run goes on meanwhile.
+func TestHostilePoliciesStopTheirOwnRunsOnly(t *testing.T) {
+	t.Parallel()
+	named := func(suffix string) *folder {
+		f := newFolder(t, shared, `resource "terraform_data" "a" {}`)
+		f.workspace += suffix
+		f.write("cloud.tf", strings.ReplaceAll(fmt.Sprintf("terraform {\n  cloud {\n    workspaces {\n      name = %q\n    }\n  }\n}\n", f.workspace), "\t", ""))
+		f.init()
+		return f
+	}
+	var ended []chan result
+	for i, policy := range []string{neverEnds, greedy} {
+		f, end := named(fmt.Sprintf("-%d", i)), make(chan result, 1)
+		shared.policySet(t, f.workspace, map[string]string{"policies.hcl": policyFile("mandatory"), "words.rego": policy}, f.current())
+		ended = append(ended, end)
+		go func() { end <- f.tofu("apply", "-auto-approve") }()
+	}
+	assert.Contains(t, named("-other").ok("apply", "-auto-approve"), "Apply complete! Resources: 1 added")
+	for _, end := range ended {
+		r := <-end
+		assert.Equal(t, 1, r.code, r.said)
+		assert.Contains(t, r.said, "was stopped", "by its time or its memory, whichever is over first")
+		assert.Equal(t, "policy_errored", shared.runFacts(t, runIn(t, r.said)).DurableReason)
+	}
 }
