@@ -60,6 +60,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		cfg.ConnConfig.RuntimeParams["jit"] = "off"
 	}
 	cfg.AfterConnect = beginEra
+	cfg.ConnConfig.Tracer = counter{}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, classify(err)

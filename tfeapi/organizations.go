@@ -77,7 +77,7 @@ func (s *server) listOrganizations(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	whole := !r.query.Has("page[number]") && !r.query.Has("page[size]")
+	whole := !r.pageAsked()
 	part := accounts.Page{Number: wanted.number, Size: wanted.size}
 	if whole {
 		part = accounts.Page{}

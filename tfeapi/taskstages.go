@@ -111,7 +111,7 @@ func (s *server) listTaskStages(r *request) (answer, error) {
 	for _, check := range checks {
 		items = append(items, newPolicyStageView(check))
 	}
-	return all(items, included...), nil
+	return pageOf(r, items, included...)
 }
 
 func taskStageIncludes(r *request, stage runtasks.TaskStage) (included []view) {

@@ -254,7 +254,7 @@ func (s *server) listSetVariables(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(variableViews(list)), nil
+	return pageOf(r, variableViews(list))
 }
 
 // setVariableOf reads set and variable out of the path.

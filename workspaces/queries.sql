@@ -44,6 +44,9 @@ select id from projects where id = @id and deleted_at is null for update;
 -- name: ProjectHasSome
 select exists (select from workspaces w where w.project_id = @id and w.id = any(@workspaces::text[]) and w.deleted_at is null);
 
+-- name: ProjectsWithSome
+select distinct w.project_id from workspaces w where w.project_id = any(@ids) and w.id = any(@workspaces::text[]) and w.deleted_at is null;
+
 -- name: ProjectDefault
 {LivingProjects} and p.organization_id = @organization_id and p.is_default;
 
