@@ -182,7 +182,8 @@ func TestWhoChangesARule(t *testing.T) {
 	}
 	s.say(only(s.net), func(x *approvals.Setting) { x.Required = ptr(2) })
 	require.NoError(t, postgres.InTx(ctx, s.db, "test", func(tx postgres.Tx) error {
-		n, err := postgres.Value[int](ctx, tx, "select count(*) from audit_entries where action = 'approval-rule.changed' and object_id = @id", postgres.Args{"id": s.net.ID})
+		n, err := postgres.Value[int](ctx, tx, `select count(*) from audit_entries where action = 'approval-rule.changed' and object_id = @id
+			and details->'before'->>'required-approvals' = '0' and details->'after'->>'required-approvals' = '2' and details->'effective'->>'required-approvals' = '2'`, postgres.Args{"id": s.net.ID})
 		assert.Equal(t, 1, n)
 		return err
 	}))

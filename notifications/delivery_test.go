@@ -86,6 +86,12 @@ func TestAtLeastOnce(t *testing.T) {
 	require.Len(t, claimed, 1)
 	require.Zero(t, w.deliver(), "it is leased to the server that dies")
 	w.inTx(func(ctx context.Context, tx postgres.Tx) error {
+		e, _, err := w.event(ctx, tx, c, claimed[0].ID)
+		require.True(t, w.send(ctx, c, e, nil).OK) // and here it dies
+		return err
+	})
+	require.Equal(t, []string{"run.created"}, w.receiver.events())
+	w.inTx(func(ctx context.Context, tx postgres.Tx) error {
 		_, err := postgres.Exec(ctx, tx, "update notification_deliveries set leased_until = clock_timestamp()", nil)
 		return err
 	})

@@ -2,6 +2,7 @@ package notifications
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -68,6 +69,8 @@ func TestSlackAndTeams(t *testing.T) {
 // TestEveryStepHasItsTrigger: each durable status, with the event's name.
 func TestEveryStepHasItsTrigger(t *testing.T) {
 	t.Parallel()
+	reference, err := os.ReadFile("../docs/events.md")
+	require.NoError(t, err)
 	for _, c := range []struct{ from, to, triggers, event string }{
 		{"dispatch_pending", "queued", "run:created", "run.created"},
 		{"plan_failed", "queued", "run:created", "run.requeued"},
@@ -99,6 +102,7 @@ func TestEveryStepHasItsTrigger(t *testing.T) {
 		assert.Equal(t, c.triggers, strings.Join(names, " "), c)
 		if len(names) > 0 {
 			assert.Equal(t, c.event, Event{Trigger: Trigger(names[0]), FromStatus: c.from, ToStatus: c.to}.Name(), c)
+			assert.Regexp(t, "(?m)^\\|[^|]*`"+c.event+"`.*\\| `"+names[0]+"` \\|", string(reference), "the reference has a row for it (EV-05)")
 		}
 	}
 	assert.Empty(t, triggersOf("apply_failed", "needs_recovery", true), "the run had ended: an operator recovers it")

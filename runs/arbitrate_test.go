@@ -121,6 +121,26 @@ func TestAnExpiryClosesTheApprovalStage(t *testing.T) {
 	w.wantReleased(run)
 }
 
+// Nothing of an expired run can act any more, and no apply comes after it (AP-10, AP-11).
+func TestAnExpiryLeavesNothingToActWith(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	run := w.run(ws).ID
+	planner := w.take(run)
+	planner.plan(true)
+	w.overdue(run)
+	w.sweep()
+	w.wantStatus(run, Expired)
+	_, err := w.runs.Authenticate(ctx, planner.session.Token)
+	require.ErrorContains(t, err, "has ended", "the session of its runner")
+	assert.Zero(t, count(w, "select count(*) from attempts where run_id = @r and (phase = 'apply' or status in ('pending', 'assigned', 'running'))", postgres.Args{"r": run}))
+	w.sweep()
+	_, offered := w.poll()
+	assert.False(t, offered)
+	_, err = w.runs.Requeue(ctx, w.owner, run)
+	wantCode(t, err, fault.Conflict, "not_requeueable")
+}
+
 // A request that came in time and waited for the run's row until after the deadline is late: the row's
 // lock is taken first, and the clock looked at then (AP-14).
 func TestARequestThatWaitedAcrossTheDeadlineIsLate(t *testing.T) {

@@ -35,7 +35,7 @@ type Decision struct {
 // "APPROVAL_BINDING_STALE", and discarded.
 func (s *Service) Confirm(ctx context.Context, actor authz.Actor, id ids.Run, d Decision) error {
 	var stale error
-	err := s.decide(ctx, "runs.confirm", actor, id, d, func(tx postgres.Tx, r *Run) (err error) {
+	err := s.decide(ctx, "runs.confirm", actor, id, d, func(tx postgres.Tx, r *Run, actor authz.Actor) (err error) {
 		if stale, err = discardStale(ctx, tx, r); err != nil || stale != nil {
 			return err // without an error the discard stays
 		}
@@ -68,7 +68,7 @@ func discardStale(ctx context.Context, tx postgres.Tx, r *Run) (stale, err error
 // Discard rejects a finished plan; one rejection ends the run. Its Conflicts are those of Confirm, and who
 // may is said by approvals.Rule.MayReject.
 func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, d Decision) error {
-	return s.decide(ctx, "runs.discard", actor, id, d, func(tx postgres.Tx, r *Run) error {
+	return s.decide(ctx, "runs.discard", actor, id, d, func(tx postgres.Tx, r *Run, actor authz.Actor) error {
 		rule, err := ruleNow(ctx, tx, *r)
 		if err != nil {
 			return err
@@ -93,12 +93,23 @@ func (s *Service) Discard(ctx context.Context, actor authz.Actor, id ids.Run, d 
 const maxDecisionComment = 2000 // bytes
 
 // decide runs fn on a run that waits for a decision whose deadline has not passed.
-// The deadline is compared in a statement of its own after the row was locked.
-func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id ids.Run, d Decision, fn func(tx postgres.Tx, r *Run) error) error {
+// The deadline is compared in a statement of its own after the row was locked, and fn gets the
+// actor with the rights and teams that it has then: the row may have been waited for.
+func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id ids.Run, d Decision, fn func(tx postgres.Tx, r *Run, actor authz.Actor) error) error {
 	return postgres.InTx(ctx, s.db, name, func(tx postgres.Tx) error {
 		r, err := lockAllowed(ctx, tx, actor, authz.RunApply, id)
 		if err != nil {
 			return err
+		}
+		if actor.IsPerson() {
+			now, err := accounts.ActorOf(ctx, tx, actor.User)
+			if err != nil {
+				return err
+			}
+			actor.SiteAdmin, actor.Roles, actor.Grants = now.SiteAdmin, now.Roles, now.Grants
+			if err := authz.Allow(actor, authz.RunApply, r.Object()); err != nil {
+				return err
+			}
 		}
 		if err := checkUndecided(ctx, tx, r); err != nil {
 			return err
@@ -106,7 +117,7 @@ func (s *Service) decide(ctx context.Context, name string, actor authz.Actor, id
 		if err := accounts.CheckText("comment", "Comment", d.Comment, maxDecisionComment); err != nil {
 			return err
 		}
-		return fn(tx, &r)
+		return fn(tx, &r, actor)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -202,6 +203,29 @@ func TestTeamsCountAsOfTheDecision(t *testing.T) {
 	assert.Equal(t, 0, w.requirement(run).Given)
 	w.approves(ida, run)
 	assert.Nil(t, w.wantStatus(run, AwaitingApproval).ConfirmedAt, "who was no reviewer is none of the two")
+}
+
+// Who leaves the reviewers while its decision waits for the run's row has decided as none of them.
+func TestTeamsAreReadWhenTheRowIsLocked(t *testing.T) {
+	w := newWorld(t)
+	ws := w.workspace()
+	reviewers, others := w.team("reviewers", "manage-workspaces"), w.team("others", "manage-workspaces")
+	w.rule(ws, func(s *approvals.Setting) { s.Reviewers = []ids.Team{reviewers.ID} })
+	gus := w.person("gus", reviewers, others)
+	run := w.waiting(ws)
+	answer := make(chan error, 1)
+	require.NoError(t, w.tx(func(tx postgres.Tx) error {
+		if _, err := postgres.Exec(ctx, tx, "select from runs where id = @r for update", postgres.Args{"r": run}); err != nil {
+			return err
+		}
+		go func() { answer <- w.runs.Confirm(ctx, gus, run, Decision{}) }()
+		require.Eventually(t, func() bool {
+			return count(w, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil) > 0
+		}, 30*time.Second, 10*time.Millisecond, "it does not wait for the row")
+		return w.who.RemoveTeamMembers(ctx, system, reviewers.ID, accounts.TeamMembers{Usernames: []string{"gus"}})
+	}))
+	wantCode(t, <-answer, fault.Forbidden, "reviewer_required")
+	assert.Nil(t, w.wantStatus(run, AwaitingApproval).ConfirmedAt)
 }
 
 // A rule that is made laxer does not hold for a run whose plan has come to its decision; one that is made
