@@ -15,6 +15,7 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -127,7 +128,7 @@ type signer struct {
 
 func newSigner(t *testing.T) signer {
 	t.Helper()
-	entity, err := openpgp.NewEntity("acme", "", "acme@example.com", nil)
+	entity, err := openpgp.NewEntity("acme", "", "acme@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA}) // quicker to make than others
 	require.NoError(t, err)
 	return signer{entity, armored(t, openpgp.PublicKeyType, entity.Serialize), entity.PrimaryKey.KeyIdString()}
 }
