@@ -68,7 +68,7 @@ values ('es-a', 'org-a', 'ws-a', 'run-a', 'att-a0', '', 'obj-a', 1, 's', 'malfor
 insert into late_reports (attempt_id, digest, outcome, exit_code, tofu_started, errored_state, message) values ('att-a0', 'd', 'errored', 1, true, false, '');
 insert into recovery_operations (id, organization_id, workspace_id, run_id, resolution, principal_id, lease_expires_at, request_digest, reason, fence_epoch, from_status, publications, writer_proven, target_version_id)
 values ('rcv-a', 'org-a', 'ws-a', 'run-a', 'current_state_verified', 'user-1', clock_timestamp(), 'd', 'r', 1, 'apply_failed', 0, true, '');
-` + lostRow
+` + registryRows + lostRow
 
 const lostRow = `insert into lost_recoveries (id, organization_id, workspace_id, run_id, principal_id, request_digest, reason, held_because, from_epoch, reservation_epoch)
 values (gen_random_uuid(), 'org-a', 'ws-a', 'run-lost', 'user-1', 'd', 'r', 'b', 1, 2);insert into notification_configurations (id, organization_id, workspace_id, name, destination_type, enabled, url_sealed) values ('nc-a', 'org-a', 'ws-a', 'n', 'generic', true, '');

@@ -223,5 +223,5 @@ func (s *server) entitlements(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(&entitlementsView{ID: o.Name, Operations: true, StateStorage: true, RunTasks: true, GlobalRunTasks: true}), nil
+	return ok(&entitlementsView{ID: o.Name, Operations: true, StateStorage: true, RunTasks: true, GlobalRunTasks: true, PrivateModuleRegistry: true}), nil
 }

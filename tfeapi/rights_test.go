@@ -70,6 +70,7 @@ func newRights(t *testing.T) *rights {
 	}, values: map[string]string{"{organization}": "acme", "{workspace}": "other", "{variable}": variable.ID}}
 	w.addSettings()
 	w.addJudges()
+	w.addRegistry()
 	return w
 }
 
@@ -118,7 +119,7 @@ func (w *rights) roleToken(role string) string {
 
 // kindOf is the type of the document that a route takes, by the end of its path.
 func kindOf(path string) string {
-	for _, of := range []string{"varsets", "ssh-keys", "reserved-tag-keys", "policy-sets", "policies", "notification-configurations", "tasks", "vars", "workspaces", "projects", "agent-pools", "organizations", "teams", "team-workspaces", "team-projects", "organization-memberships", "state-versions", "configuration-versions", "runs"} {
+	for _, of := range []string{"registry-modules", "registry-providers", "registry-components", "varsets", "ssh-keys", "reserved-tag-keys", "policy-sets", "policies", "notification-configurations", "tasks", "vars", "workspaces", "projects", "agent-pools", "organizations", "teams", "team-workspaces", "team-projects", "organization-memberships", "state-versions", "configuration-versions", "runs"} {
 		if strings.HasSuffix(path, "/"+of) || strings.HasSuffix(path, "/"+of+"/{id}") {
 			return of
 		}
@@ -163,7 +164,7 @@ func (w *rights) bodyOf(rt route) string {
 	case strings.HasSuffix(rt.path, "/tag-bindings"):
 		return `{"data":[]}`
 	}
-	if body := w.bodyOfSettings(rt); body != "" {
+	if body := w.bodyOfSettings(rt) + w.bodyOfRegistry(rt); body != "" {
 		return body
 	}
 	if kind := kindOf(rt.path); kind != "" {
@@ -182,11 +183,19 @@ func (w *rights) addressOf(rt route) string {
 	if strings.HasPrefix(rest, "varsets/") {
 		path = strings.Replace(path, "{variable}", w.values["{set variable}"], 1)
 	}
+	if strings.Contains(path, "/actions/delete/") { // they are called first, and leave the others theirs
+		path = strings.Replace(path, "{module}", "spare", 1)
+	}
 	for variable, value := range w.values {
 		path = strings.Replace(path, variable, value, 1)
 	}
 	path = strings.Replace(path, "{id}", "nothing", 1)
+	if strings.HasSuffix(rt.path, "/{system}/version") {
+		path += "?module_version=1.0.0"
+	}
 	switch path {
+	case "/api/registry/private/v2/gpg-keys":
+		path += "?filter[namespace]=acme"
 	case "/api/v2/team-workspaces":
 		path += "?filter[workspace][id]=" + w.app.ID
 	case "/api/v2/team-projects":
