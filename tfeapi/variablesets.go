@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -170,7 +171,13 @@ func setInput(r *request) (c workspaces.SetChanges, owner ids.Project, err error
 		return c, "", err
 	}
 	kind, text, err := in.relatedAny("parent", "organizations", "projects")
-	if err != nil || kind != "projects" {
+	if err != nil {
+		return c, "", err
+	}
+	if organization, given := r.vars["organization"]; kind == "organizations" && given && text != organization {
+		return c, "", fault.Missing("organization", text) // a set belongs where it is made
+	}
+	if kind != "projects" {
 		return c, "", err
 	}
 	owner, err = ids.Parse[ids.Project](text)
