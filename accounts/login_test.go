@@ -46,6 +46,7 @@ func (w world) refuses(x accounts.LoginExchange, why string) {
 }
 
 func TestALoginCodeGivesItsUserAToken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.withPassword("ada")
 	code := w.createCode(w.signIn("ada"))
@@ -66,6 +67,7 @@ func TestALoginCodeGivesItsUserAToken(t *testing.T) {
 }
 
 func TestALoginCodeUsedAgainRevokesItsToken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	code := w.createCode(w.signIn("ada"))
@@ -79,6 +81,7 @@ func TestALoginCodeUsedAgainRevokesItsToken(t *testing.T) {
 }
 
 func TestALoginCodeUsedManyTimesAtOnceGivesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	code := w.createCode(w.signIn("ada"))
@@ -102,6 +105,7 @@ func TestALoginCodeUsedManyTimesAtOnceGivesNothing(t *testing.T) {
 }
 
 func TestALoginCodeIsBoundToItsRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	session := w.signIn("ada")
@@ -135,6 +139,7 @@ func TestALoginCodeIsBoundToItsRequest(t *testing.T) {
 }
 
 func TestALoginCodeLastsAMinuteAndNoLongerThanItsSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	asAda := w.actor(w.withPassword("ada"))
 	session := w.signIn("ada")
@@ -155,6 +160,7 @@ func TestALoginCodeLastsAMinuteAndNoLongerThanItsSession(t *testing.T) {
 }
 
 func TestLoginRequests(t *testing.T) {
+	t.Parallel()
 	ok := func(redirect string) {
 		r := request
 		r.RedirectURI = redirect
@@ -188,6 +194,7 @@ func TestLoginRequests(t *testing.T) {
 }
 
 func TestUserTokensListsThoseThatCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.user("ada"), w.user("bob")
 	make := func(user accounts.User, description string) accounts.Token {

@@ -18,6 +18,7 @@ import (
 )
 
 func TestCreateOrganizationMakesKeyOwnerAndAudit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin, err := w.CreateUser(ctx, system, accounts.NewUser{Username: "root", SiteAdmin: true})
 	require.NoError(t, err)
@@ -33,6 +34,7 @@ func TestCreateOrganizationMakesKeyOwnerAndAudit(t *testing.T) {
 }
 
 func TestCreateOrganizationHoldsTheRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	acme := w.organization("acme")
 	for _, name := range []string{"", "ab", strings.Repeat("a", 41), "a b c", "a.b.c", "a/b/c", "äcme", "abc\x00", "abc\n"} {
@@ -52,6 +54,7 @@ func TestCreateOrganizationHoldsTheRules(t *testing.T) {
 }
 
 func TestForeignOrganizationsReadLikeUnknownOnes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	mine := w.organization("mine")
 	w.organization("theirs")
@@ -69,6 +72,7 @@ func TestForeignOrganizationsReadLikeUnknownOnes(t *testing.T) {
 }
 
 func TestOrganizationsShowsThoseTheActorSees(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var orgs []accounts.Organization
 	for i := range 23 {
@@ -112,6 +116,7 @@ func TestOrganizationsShowsThoseTheActorSees(t *testing.T) {
 }
 
 func TestAddMember(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org, other := w.organization("one"), w.organization("two")
 	owner, member := w.member("ada", org, authz.Owner), w.member("bob", org, authz.Member)
@@ -127,6 +132,7 @@ func TestAddMember(t *testing.T) {
 }
 
 func TestAnOrganizationWithoutItsKeyIsNotMade(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	broken := accounts.New(w.db, noKeys{})
 	err := postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {

@@ -17,6 +17,7 @@ func init() { queueFor = 10 * time.Minute }
 
 // TestAMissingPasswordTakesAsLong: without the decoy there would be nothing to compute. What
 // Argon2 computes with is memory, much of it, and unlike time that is the same on every machine.
+// Not parallel: it measures the memory of the process.
 func TestAMissingPasswordTakesAsLong(t *testing.T) {
 	h := newPasswordHasher()
 	hash, err := h.hash(t.Context(), "correct horse battery")
@@ -38,6 +39,7 @@ func TestAMissingPasswordTakesAsLong(t *testing.T) {
 }
 
 func TestHashesTakeTurns(t *testing.T) {
+	t.Parallel()
 	h := newPasswordHasher()
 	for range cap(h.slots) {
 		_, err := h.enter(t.Context())

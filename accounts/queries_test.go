@@ -11,6 +11,7 @@ import (
 )
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	assert.NotEmpty(t, queries)
 	for name, sql := range queries {

@@ -34,6 +34,7 @@ func (w world) signIn(name string) string {
 }
 
 func TestASessionActsAsItsUser(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.withPassword("ada")
 	org := w.organization("one")
@@ -62,6 +63,7 @@ func TestASessionActsAsItsUser(t *testing.T) {
 }
 
 func TestSignInRefusesAllAlike(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	w.user("without")
@@ -79,6 +81,7 @@ func TestSignInRefusesAllAlike(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.withPassword("ada")
 	asAda := w.actor(ada)
@@ -122,6 +125,7 @@ func TestSessionsEnd(t *testing.T) {
 // TestAPasswordChangedDuringSignInCounts: the sign-in has compared the old password when
 // the new one is stored, and waits for that.
 func TestAPasswordChangedDuringSignInCounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	answer := make(chan error, 1)
@@ -142,6 +146,7 @@ func TestAPasswordChangedDuringSignInCounts(t *testing.T) {
 }
 
 func TestOldSessionsAreClearedAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	w.createCode(w.signIn("ada"))
@@ -155,6 +160,7 @@ func TestOldSessionsAreClearedAway(t *testing.T) {
 }
 
 func TestAttemptsThatNoLongerCountAreClearedAwayAlsoByWrongOnes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.exec("insert into sign_in_attempts (subject, attempts, since) select sha256(n::text::bytea), 1, clock_timestamp() - interval '16 minutes' from generate_series(1, 30) n", nil)
 	for _, left := range []int{30 - 20 + 3, 3} {
@@ -165,6 +171,7 @@ func TestAttemptsThatNoLongerCountAreClearedAwayAlsoByWrongOnes(t *testing.T) {
 }
 
 func TestGuessingOneUsersPasswordIsLimited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	guesses := 20
@@ -204,6 +211,7 @@ func TestGuessingOneUsersPasswordIsLimited(t *testing.T) {
 }
 
 func TestGuessingFromOneAddressIsLimited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	for range 3 {
@@ -221,6 +229,7 @@ func TestGuessingFromOneAddressIsLimited(t *testing.T) {
 }
 
 func TestGuessingOneUsersPasswordFromManyAddressesIsLimited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.withPassword("ada")
 	for i := range 12 {
@@ -244,6 +253,7 @@ func TestGuessingOneUsersPasswordFromManyAddressesIsLimited(t *testing.T) {
 }
 
 func TestTheSchemaKeepsSessionsAndCodesInShape(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.withPassword("ada")
 	session := w.signIn("ada")

@@ -81,6 +81,7 @@ func (w world) audited(action string) int {
 
 // RC-12, ER-11: by the database's clock, for the window and not a second longer.
 func TestAStepUpServesForItsWindow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, device := w.enrolled("ada")
 	code := func(err error) string {
@@ -124,6 +125,7 @@ func TestAStepUpServesForItsWindow(t *testing.T) {
 
 // G-30: only the token or session that the user came with, and nobody but a user.
 func TestOnlyACredentialOfAPersonIsSteppedUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, device := w.enrolled("ada")
 	other := w.actor(device.user)
@@ -171,6 +173,7 @@ func TestOnlyACredentialOfAPersonIsSteppedUp(t *testing.T) {
 }
 
 func TestEveryWrongProofIsRefusedAlike(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, device := w.enrolled("ada")
 	failed := func(what string, proof accounts.Proof) {
@@ -209,6 +212,7 @@ func wrongCode(d *device) string {
 }
 
 func TestACodeIsGoodOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, device := w.enrolled("ada")
 	first := device.code()
@@ -239,6 +243,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 }
 
 func TestGuessingCodesIsLockedOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, device := w.enrolled("ada")
 	guess := func(proof accounts.Proof, address string) error {
@@ -274,6 +279,7 @@ func TestGuessingCodesIsLockedOut(t *testing.T) {
 }
 
 func TestAWrongGuessOfAnEnrolmentIsCountedToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.actor(w.user("ada"))
 	for range 5 {

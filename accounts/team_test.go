@@ -25,6 +25,7 @@ func (w world) team(org accounts.Organization, name string, access ...string) ac
 }
 
 func TestATokenBringsWhatTheTeamsGive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org, other := w.organization("acme"), w.organization("other")
 	ops, dev := w.team(org, "ops", "read-workspaces"), w.team(org, "dev", "manage-policies")
@@ -64,6 +65,7 @@ func (w world) again(a authz.Actor) (actor authz.Actor) {
 }
 
 func TestWorkInATeamsNameEndsWithTheTeam(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org := w.organization("acme")
 	team := w.team(org, "ops", "manage-workspaces")
@@ -99,6 +101,7 @@ func (w world) RequireStepUpOf(actor authz.Actor) error {
 
 // Each method is asked by somebody who may not, and by somebody who may not even know.
 func TestEveryMethodOfTeamsRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org, other := w.organization("acme"), w.organization("other")
 	team := w.team(org, "ops")
@@ -180,6 +183,7 @@ func TestEveryMethodOfTeamsRefuses(t *testing.T) {
 }
 
 func TestTheLastOwnerStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org := w.organization("acme")
 	w.member("ada", org, authz.Owner)
@@ -200,6 +204,7 @@ func (w world) named(name string) accounts.User {
 }
 
 func TestAnAddressOfSeveralUsersBindsNobody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.organization("acme")
 	for _, name := range []string{"ada", "bob"} {

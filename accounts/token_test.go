@@ -15,6 +15,7 @@ import (
 )
 
 func TestAuthenticateGivesTheUserWithItsRoles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two, gone := w.organization("one"), w.organization("two"), w.organization("gone")
 	ada := w.user("ada")
@@ -40,6 +41,7 @@ func TestAuthenticateGivesTheUserWithItsRoles(t *testing.T) {
 }
 
 func TestAuthenticateRefusesWhatDoesNotCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.user("ada")
 	expired, expiring, err := w.CreateUserToken(ctx, system, ada.ID, "", time.Hour)
@@ -65,6 +67,7 @@ func TestAuthenticateRefusesWhatDoesNotCount(t *testing.T) {
 }
 
 func TestTokensAreStoredAsDigests(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada := w.user("ada")
 	plain, token, err := w.CreateUserToken(ctx, system, ada.ID, "laptop", 0)
@@ -83,6 +86,7 @@ func TestTokensAreStoredAsDigests(t *testing.T) {
 }
 
 func TestUsersMakeAndRevokeOnlyTheirOwnTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.user("ada"), w.user("bob")
 	asAda, asBob := w.actor(ada), w.actor(bob)
@@ -106,6 +110,7 @@ func TestUsersMakeAndRevokeOnlyTheirOwnTokens(t *testing.T) {
 }
 
 func TestRunnerGroups(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org := w.organization("one")
 	forAll, all, err := w.CreateRunnerGroup(ctx, system, "", "all")

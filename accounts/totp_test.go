@@ -17,6 +17,7 @@ import (
 )
 
 func TestEnrolment(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	u := w.user("ada")
 	ada := w.actor(u)
@@ -69,6 +70,7 @@ func TestEnrolment(t *testing.T) {
 }
 
 func TestAnEnrolmentIsConfirmedInTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	u := w.user("ada")
 	ada := w.actor(u)
@@ -85,6 +87,7 @@ func TestAnEnrolmentIsConfirmedInTime(t *testing.T) {
 }
 
 func TestSecretsOfAFactorAreInPlainNowhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, d := w.enrolled("ada")
 	code := d.code()
@@ -110,6 +113,7 @@ func TestSecretsOfAFactorAreInPlainNowhere(t *testing.T) {
 }
 
 func TestARecoveryCodeIsGoodOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, d := w.enrolled("ada")
 	typed := strings.ToUpper(strings.ReplaceAll(d.recovery[0], "-", " "))
@@ -134,6 +138,7 @@ func TestARecoveryCodeIsGoodOnce(t *testing.T) {
 
 // What weakens a factor, or makes somebody an admin, is not done with a stolen token.
 func TestWhatWeakensAFactorNeedsAStepUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	root, rootDevice := w.enrolled("root")
 	w.exec("update users set site_admin = true where username = 'root'", nil)
@@ -189,6 +194,7 @@ func (w world) enrolledAgain(name string) accounts.User {
 }
 
 func TestAFactorAfterAResetIsHeldBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, lost := w.enrolled("ada")
 	admin := func(name string) authz.Actor {
@@ -265,6 +271,7 @@ func TestAFactorAfterAResetIsHeldBack(t *testing.T) {
 }
 
 func TestOnlyTheOperatorProvidesAFactor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	u := w.user("ada")
 	ada := w.actor(u)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCreateUserHoldsTheRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin, err := w.CreateUser(ctx, system, accounts.NewUser{Username: "root", Email: "root@example.com", SiteAdmin: true})
 	require.NoError(t, err)
@@ -46,6 +47,7 @@ func TestCreateUserHoldsTheRules(t *testing.T) {
 }
 
 func TestUsersSeeThemselvesAndTheirColleagues(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org := w.organization("one")
 	ada, bob := w.member("ada", org, authz.Member), w.member("bob", org, authz.Owner)
@@ -72,6 +74,7 @@ func TestUsersSeeThemselvesAndTheirColleagues(t *testing.T) {
 }
 
 func TestUsersByID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.user("ada"), w.user("bob")
 	require.NoError(t, postgres.InSnapshot(ctx, w.db, "test", func(tx postgres.Tx) error {
@@ -82,6 +85,7 @@ func TestUsersByID(t *testing.T) {
 }
 
 func TestSetPassword(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	asAda, asBob := w.actor(w.user("ada")), w.actor(w.user("bob"))
 	const password = "correct horse battery"
@@ -107,6 +111,7 @@ func TestSetPassword(t *testing.T) {
 }
 
 func TestColleaguesDoNotSetOneAnothersPasswords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	org := w.organization("one")
 	w.member("ada", org, authz.Member)
@@ -115,6 +120,7 @@ func TestColleaguesDoNotSetOneAnothersPasswords(t *testing.T) {
 }
 
 func TestAUserChangesNameAndAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin, err := w.CreateUser(ctx, system, accounts.NewUser{Username: "root", SiteAdmin: true})
 	require.NoError(t, err)

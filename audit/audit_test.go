@@ -40,6 +40,7 @@ func appendEntry(db *postgres.DB, e audit.Entry) error {
 }
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	assert.NotEmpty(t, audit.Queries)
 	for name, sql := range audit.Queries {
@@ -48,6 +49,7 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 }
 
 func TestAppendKeepsWhoDidWhat(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	org := ids.New[ids.Organization]()
 	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
@@ -70,6 +72,7 @@ func TestAppendKeepsWhoDidWhat(t *testing.T) {
 }
 
 func TestEntriesAreNeverChangedOrRemoved(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	require.NoError(t, appendEntry(db, audit.Entry{Actor: authz.System(), Action: "a", ObjectKind: "run", ObjectID: "run-1"}))
 	before := entries(t, db)
@@ -84,6 +87,7 @@ func TestEntriesAreNeverChangedOrRemoved(t *testing.T) {
 }
 
 func TestAnEntryGoesWithItsAction(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	stopped := errors.New("the action failed")
 	err := postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
@@ -95,6 +99,7 @@ func TestAnEntryGoesWithItsAction(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	err := appendEntry(db, audit.Entry{Actor: authz.System(), Action: "a", Details: map[string]any{"f": func() {}}})
 	var unsupported *json.UnsupportedTypeError

@@ -71,6 +71,7 @@ func (w world) claimAll() (order []ids.Attempt) {
 // longest ago is next, the oldest first within it; applies go before, wherever they are;
 // another's plans never wait behind an organization's long queue.
 func TestClaimsGoRoundTheOrganizations(t *testing.T) {
+	t.Parallel()
 	acme := newWorld(t)
 	beta, gamma := acme.elsewhere("beta"), acme.elsewhere("gamma")
 	var a, b, c []ids.Attempt
@@ -90,6 +91,7 @@ func TestClaimsGoRoundTheOrganizations(t *testing.T) {
 }
 
 func TestConcurrentClaimsGoRoundToo(t *testing.T) {
+	t.Parallel()
 	acme := newWorld(t)
 	beta := acme.elsewhere("beta")
 	for range 6 {
@@ -119,6 +121,7 @@ func TestConcurrentClaimsGoRoundToo(t *testing.T) {
 // TestAPoolHasItsOwnRuns: runs of a workspace that names a pool are for its runners
 // alone, and a pool takes no others unless it is told to.
 func TestAPoolHasItsOwnRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	name, yes := "mine", true
 	mine := w.pool(accounts.PoolChanges{Name: &name})
@@ -137,6 +140,7 @@ func TestAPoolHasItsOwnRuns(t *testing.T) {
 }
 
 func TestTheScopeOfAPool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	name, yes, no := "narrow", true, false
 	pool := w.pool(accounts.PoolChanges{Name: &name, TakesRemote: &yes, OrganizationScoped: &no})
@@ -190,6 +194,7 @@ func TestTheScopeOfAPool(t *testing.T) {
 // TestASelectorNeedsAllItsLabels is RP-02: what an attempt asks for is settled when it is
 // made, and the group's labels and the runner's together must have all of it.
 func TestASelectorNeedsAllItsLabels(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, places := w.services()
 	select2 := func(labels ...string) {
@@ -233,6 +238,7 @@ func TestASelectorNeedsAllItsLabels(t *testing.T) {
 // TestWhatNobodyMayOfferAnyMore: a claim that meets a revocation or a drain at the same
 // moment gives back what it took.
 func TestWhatNobodyMayOfferAnyMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	attempt := w.create(authz.Plan, nil)
 	require.NoError(t, w.RevokeAgentToken(ctx, authz.System(), w.group.Token))
@@ -258,6 +264,7 @@ func TestWhatNobodyMayOfferAnyMore(t *testing.T) {
 
 // TestARunnerThatEndedWithoutAWordIsForgotten a day later, unless it has something.
 func TestARunnerThatEndedWithoutAWordIsForgotten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.running(authz.Plan)
 	idle := w.ready(w.group)
@@ -283,6 +290,7 @@ func TestARunnerThatEndedWithoutAWordIsForgotten(t *testing.T) {
 // TestARunnerThatIsolatesNothingServesOneOrganization: what one attempt leaves on such a
 // machine must not be there for another organization's.
 func TestARunnerThatIsolatesNothingServesOneOrganization(t *testing.T) {
+	t.Parallel()
 	acme := newWorld(t)
 	beta := acme.elsewhere("beta")
 	theirs, ours := beta.create(authz.Plan, nil), acme.create(authz.Plan, nil)

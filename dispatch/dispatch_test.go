@@ -183,6 +183,7 @@ func wantFault(t testing.TB, err error, kind fault.Kind, code string) {
 }
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	assert.NotEmpty(t, dispatch.Queries)
 	for name, sql := range dispatch.Queries {
@@ -191,6 +192,7 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 }
 
 func TestClaimsApplyFirstSpeculativeLast(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	speculative := w.create(authz.Plan, func(n *dispatch.NewAttempt) { n.Speculative = true })
 	older, newer := w.create(authz.Plan, nil), w.create(authz.Plan, nil)
@@ -205,6 +207,7 @@ func TestClaimsApplyFirstSpeculativeLast(t *testing.T) {
 }
 
 func TestAGroupOfAnOrganizationTakesOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create(authz.Plan, nil)
 	foreign := w.elsewhere("beta")
@@ -218,6 +221,7 @@ func TestAGroupOfAnOrganizationTakesOnlyItsOwn(t *testing.T) {
 }
 
 func TestConcurrentClaimsShareNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const many = 8
 	for range many {
@@ -249,6 +253,7 @@ func TestConcurrentClaimsShareNothing(t *testing.T) {
 }
 
 func TestAnOfferIsRepeatedAndGivenBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	offered := func(runner ids.Runner) (a dispatch.Attempt, found bool) {
 		w.do(func(tx postgres.Tx) (err error) {
@@ -288,6 +293,7 @@ func TestAnOfferIsRepeatedAndGivenBack(t *testing.T) {
 }
 
 func TestAcceptRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.create(authz.Plan, nil)
 	wantFault(t, w.accept(w.get(id)), fault.Conflict, "assignment_lost") // not assigned
@@ -318,6 +324,7 @@ func TestAcceptRefuses(t *testing.T) {
 }
 
 func TestARunnerKeepsItsGroup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	err := w.tx(func(tx postgres.Tx) error {
 		_, err := dispatch.See(ctx, tx, w.other, dispatch.RunnerHello{ID: w.runner, Name: "thief"})
@@ -335,6 +342,7 @@ func TestARunnerKeepsItsGroup(t *testing.T) {
 }
 
 func TestTheManifestIsFixedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	fix := func(text string) error {
@@ -346,6 +354,7 @@ func TestTheManifestIsFixedOnce(t *testing.T) {
 }
 
 func TestTheTokenLivesAsLongAsItsAttempt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	epoch := int64(41)
 	id := w.create(authz.Apply, func(n *dispatch.NewAttempt) { n.Epoch = &epoch })
@@ -416,6 +425,7 @@ func TestTheTokenLivesAsLongAsItsAttempt(t *testing.T) {
 }
 
 func TestHeartbeatAndStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	beat := func() (stop bool) {
@@ -438,6 +448,7 @@ func TestHeartbeatAndStop(t *testing.T) {
 }
 
 func TestApplyStartsOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plan := w.running(authz.Plan)
 	w.finish(plan)
@@ -460,6 +471,7 @@ func TestApplyStartsOnce(t *testing.T) {
 }
 
 func TestArtifactsAreHandedOverOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	handOver := func(a dispatch.Attempt, o artifacts.Object) error {

@@ -71,6 +71,7 @@ func called(seats ...*Seat) (calls []bool) {
 var anyWork = demand{Organization: "org-acme", TofuVersion: "1.12.6"}
 
 func TestANewAttemptCallsOneOfEachGroupThatFits(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	var fleet []*Seat
 	for range 100 {
@@ -92,6 +93,7 @@ func TestANewAttemptCallsOneOfEachGroupThatFits(t *testing.T) {
 }
 
 func TestOnlyThoseAreCalledWhomAnAttemptFits(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	own, all, remote := w.Enter(acmeOwn, plainRunner()), w.Enter(site, plainRunner("gpu")), w.Enter(acme, plainRunner())
 	for _, tt := range []struct {
@@ -112,6 +114,7 @@ func TestOnlyThoseAreCalledWhomAnAttemptFits(t *testing.T) {
 
 // A runner that isolates nothing is called for the organization that it serves, and no other.
 func TestARunnerOfOneOrganizationIsCalledForItAlone(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	bound := plainRunner()
 	bound.Organization = "org-acme"
@@ -124,6 +127,7 @@ func TestARunnerOfOneOrganizationIsCalledForItAlone(t *testing.T) {
 
 // TestACallIsNeverLost: who leaves, or fails, with a call unanswered leaves it to the next.
 func TestACallIsNeverLost(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	first, second := w.Enter(acme, plainRunner()), w.Enter(acme, plainRunner())
 	w.notify(anyWork)
@@ -148,6 +152,7 @@ func TestACallIsNeverLost(t *testing.T) {
 // TestALookCallsOneAndWhoIsServedCallsTheNext, so that a long queue is begun without all
 // runners looking at once.
 func TestALookCallsOneAndWhoIsServedCallsTheNext(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	first, second := w.Enter(acme, plainRunner()), w.Enter(acme, plainRunner())
 	looked := make(chan struct{})
@@ -166,6 +171,7 @@ func TestALookCallsOneAndWhoIsServedCallsTheNext(t *testing.T) {
 }
 
 func TestAnythingElseMakesTheLobbyLook(t *testing.T) {
+	t.Parallel()
 	for _, payload := range []string{"", "org-acme"} { // a reconnection; a server of the release before
 		w := newLobby(t)
 		seat := w.Enter(acme, plainRunner())
@@ -176,6 +182,7 @@ func TestAnythingElseMakesTheLobbyLook(t *testing.T) {
 }
 
 func TestARunnerIsCalledToEnd(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	one, other := w.Enter(acme, plainRunner()), w.Enter(acme, plainRunner())
 	one.Named("agent-1")
@@ -190,6 +197,7 @@ func TestARunnerIsCalledToEnd(t *testing.T) {
 // TestAnIdleFleetIsQuiet: two hundred runners that wait share one look now and then, and
 // none of them looks at the table itself. A look that fails is no end.
 func TestAnIdleFleetIsQuiet(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	w.every = time.Millisecond
 	var fleet []*Seat
@@ -206,6 +214,7 @@ func TestAnIdleFleetIsQuiet(t *testing.T) {
 }
 
 func TestAnEmptyLobbyLooksAtNothing(t *testing.T) {
+	t.Parallel()
 	w := newLobby(t)
 	w.waiting = func(context.Context) ([]demand, error) {
 		t.Error("nobody waits any more, and the table is still looked at")

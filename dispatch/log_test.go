@@ -57,6 +57,7 @@ func (w world) windows(id ids.Attempt, text string) {
 }
 
 func TestLogIsAppendedAndRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	assert.Empty(t, w.readLog(a.ID, 0, 100))
@@ -99,6 +100,7 @@ func TestLogIsAppendedAndRead(t *testing.T) {
 }
 
 func TestLogIsFolded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text := "some lines\nof a log\n"
 	a := w.running(authz.Plan)
@@ -132,6 +134,7 @@ func TestLogIsFolded(t *testing.T) {
 }
 
 func TestALargeLogIsFoldedWhole(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Apply)
 	var text bytes.Buffer
@@ -150,6 +153,7 @@ func TestALargeLogIsFoldedWhole(t *testing.T) {
 
 // A log is read in many small pieces; its object is opened once in a MiB.
 func TestPiecesOfAFoldedLogDoNotOpenItAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Apply)
 	var text strings.Builder
@@ -190,6 +194,7 @@ func TestPiecesOfAFoldedLogDoNotOpenItAgain(t *testing.T) {
 
 // A store that is down, or one log that is damaged, loses nothing and stops no other.
 func TestFoldGoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var attempts [3]dispatch.Attempt
 	for i := range attempts {
@@ -213,6 +218,7 @@ func TestFoldGoesOnAfterAFailure(t *testing.T) {
 
 // Two servers that fold one log leave one object.
 func TestTwoServersFoldOneLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	w.mustAppend(a.ID, 0, "log\n")
@@ -236,6 +242,7 @@ func TestTwoServersFoldOneLog(t *testing.T) {
 
 // TestTheTwoLogsOfAnAttemptAreApart: each has offsets, chunks and an object of its own.
 func TestTheTwoLogsOfAnAttemptAreApart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.running(authz.Plan)
 	w.mustAppend(a.ID, 0, "text")

@@ -55,6 +55,7 @@ var buffers = regexp.MustCompile(`Buffers: shared hit=(\d+)`)
 
 // TestAClaimStaysCheapInALongQueue: what a claim reads does not grow with the queue.
 func TestAClaimStaysCheapInALongQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.crowd(10_000)
 	var text []string

@@ -120,6 +120,7 @@ func wantStale(t *testing.T, err error) {
 }
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	assert.NotEmpty(t, fence.Queries)
 	for name, sql := range fence.Queries {
@@ -128,12 +129,14 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 }
 
 func TestANewFenceIsFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	assert.Equal(t, fence.Status{Workspace: w.ws}, w.status())
 	assert.False(t, w.status().Held())
 }
 
 func TestAcquireTakesAFreeFenceWithANewEpoch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.mustAcquire(ada)
 	assert.Equal(t, fence.Token{Workspace: w.ws, Epoch: 1, Holder: ada}, tok)
@@ -148,6 +151,7 @@ func TestAcquireTakesAFreeFenceWithANewEpoch(t *testing.T) {
 }
 
 func TestAHeldFenceIsLockedForEverybody(t *testing.T) {
+	t.Parallel()
 	for text, holder := range map[string]fence.Holder{
 		"is locked by User ada":    ada,
 		"is locked by Run run-1":   run,
@@ -168,6 +172,7 @@ func TestAHeldFenceIsLockedForEverybody(t *testing.T) {
 }
 
 func TestGuardPassesOnlyTheCurrentHolder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.mustAcquire(ada)
 	assert.NoError(t, w.guard(tok))
@@ -180,6 +185,7 @@ func TestGuardPassesOnlyTheCurrentHolder(t *testing.T) {
 }
 
 func TestGuardRefusesWhileTheFenceIsFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wantStale(t, w.guard(fence.Token{Workspace: w.ws}))
 	wantStale(t, w.guard(w.status().Token()))
@@ -190,6 +196,7 @@ func TestGuardRefusesWhileTheFenceIsFree(t *testing.T) {
 }
 
 func TestGuardHoldsTheFenceUntilTheTransactionEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.mustAcquire(ada)
 	require.NoError(t, w.tx(func(tx postgres.Tx) error {
@@ -210,6 +217,7 @@ func TestGuardHoldsTheFenceUntilTheTransactionEnds(t *testing.T) {
 }
 
 func TestReleaseFreesAndOldTokensStayDead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old := w.mustAcquire(ada)
 	wantStale(t, w.release(fence.Token{Workspace: w.ws, Epoch: old.Epoch, Holder: bob}))
@@ -226,6 +234,7 @@ func TestReleaseFreesAndOldTokensStayDead(t *testing.T) {
 }
 
 func TestRevokeFencesTheOldHolderOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old := w.mustAcquire(run)
 	assert.Equal(t, int64(2), w.revoke())
@@ -244,6 +253,7 @@ func TestRevokeFencesTheOldHolderOff(t *testing.T) {
 }
 
 func TestGrowLeavesTheHolderAndFencesItsPast(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old := w.mustAcquire(ada)
 	grown, err := w.grow(old)
@@ -257,6 +267,7 @@ func TestGrowLeavesTheHolderAndFencesItsPast(t *testing.T) {
 }
 
 func TestHeldForRecovery(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.mustAcquire(run)
 	assert.NoError(t, w.status().CheckRecovery())
@@ -277,6 +288,7 @@ func TestHeldForRecovery(t *testing.T) {
 }
 
 func TestOnlyARunIsHeldForRecovery(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wantStale(t, w.hold(w.mustAcquire(ada)))
 	assert.False(t, w.status().RecoveryHeld)
@@ -288,6 +300,7 @@ func TestOnlyARunIsHeldForRecovery(t *testing.T) {
 }
 
 func TestTheDatabaseKeepsTheEpochGrowing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.mustAcquire(ada)
 	before := w.status()
@@ -314,6 +327,7 @@ func TestTheDatabaseKeepsTheEpochGrowing(t *testing.T) {
 }
 
 func TestManyAcquireOneWins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const contenders = 20
 	start := make(chan struct{})
@@ -345,6 +359,7 @@ func TestManyAcquireOneWins(t *testing.T) {
 }
 
 func TestARolledBackAcquireLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stopped := errors.New("something else failed")
 	err := w.tx(func(tx postgres.Tx) error {
@@ -357,6 +372,7 @@ func TestARolledBackAcquireLeavesNoTrace(t *testing.T) {
 }
 
 func TestAnUnknownWorkspaceIsNotFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ws = "ws-nobody"
 	_, err := w.acquire(ada)

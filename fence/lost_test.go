@@ -15,6 +15,7 @@ import (
 // TestALostRunTakesTheFenceFromAnybody: under an epoch past the one that was handed out
 // and forgotten, so that its writer never passes again.
 func TestALostRunTakesTheFenceFromAnybody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	hold := func(lost ids.Run, seen int64) (epoch int64) {
 		t.Helper()

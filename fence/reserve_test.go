@@ -14,6 +14,7 @@ import (
 // TestARecoveryReservesWhatIsHeld: a held fence goes from its run to the recovery under a
 // new epoch, stays closed to everybody, and is freed by the recovery alone.
 func TestARecoveryReservesWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	reserve := func() (tok fence.Token, err error) {
 		err = w.tx(func(tx postgres.Tx) error {

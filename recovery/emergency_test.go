@@ -19,6 +19,7 @@ import (
 // An emergency state is kept with the digest and size of what tofu wrote, and of what it
 // is as the exact successor (RC-07, G-19).
 func TestAnEmergencyStateIsEvidence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(4)
 	run := w.run()
@@ -51,6 +52,7 @@ func TestAnEmergencyStateIsEvidence(t *testing.T) {
 // The capability is the attempt's alone, serves for nothing else, and ends an hour after
 // all other authority; also when the attempt and its run have ended.
 func TestTheEmergencyCapability(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run()
 	planning := w.take(run)
@@ -119,6 +121,7 @@ func (w *world) anyEvidence(run ids.Run) recovery.Evidence {
 
 // Only the exact successor is imported (RC-25, ER-14).
 func TestWhatCannotBeImported(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	for name, tt := range map[string]struct{ text, obstacle string }{
@@ -156,6 +159,7 @@ func TestWhatCannotBeImported(t *testing.T) {
 
 // The state from before must still be current; nothing newer is overwritten (RC-24, RC-26).
 func TestAnImportNeverOverwrites(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()

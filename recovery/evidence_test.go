@@ -17,6 +17,7 @@ import (
 )
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	assert.NotEmpty(t, recovery.Queries)
 	for name, sql := range recovery.Queries {
@@ -27,6 +28,7 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 // The evidence compares the exact state before the apply with that of now, and names every
 // publication between them with all that it is bound to.
 func TestTheEvidence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -64,6 +66,7 @@ func TestTheEvidence(t *testing.T) {
 }
 
 func TestWhoMaySeeTheEvidence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	for name, tt := range map[string]struct {
@@ -80,6 +83,7 @@ func TestWhoMaySeeTheEvidence(t *testing.T) {
 // Only a report of the runner itself proves that the writer has stopped; it counts also
 // when it comes after the attempt was called lost.
 func TestWhatProvesThatTheWriterHasStopped(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	release := func(run ids.Run) {
 		t.Helper()
@@ -117,6 +121,7 @@ func TestWhatProvesThatTheWriterHasStopped(t *testing.T) {
 }
 
 func TestALateReportThatKnowsNothingProvesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run()
 	e := w.applying(run)

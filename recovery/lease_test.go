@@ -38,6 +38,7 @@ func (w *world) prepared() (ids.Run, *executor, recovery.Operation, recovery.Req
 // A prepared recovery is its principal's for 15 minutes by the database's clock; what is
 // shown of that is between 0 and 900 seconds (RC-42, RC-43, RC-51, RC-52, ER-16).
 func TestALease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _, op, in := w.prepared()
 	assert.Equal(t, 15*time.Minute, op.LeaseExpiresAt.Sub(op.PreparedAt).Round(time.Second))
@@ -68,6 +69,7 @@ func TestALease(t *testing.T) {
 // After the lease another operator takes over: with both rights, a step-up, a
 // confirmation, the same resolution and all of the evidence (RC-44…RC-50, ER-17).
 func TestTakingOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _, op, in := w.prepared()
 	w.lapse(run)
@@ -124,6 +126,7 @@ func TestTakingOver(t *testing.T) {
 
 // What changes hands many times keeps the last of it (RC-50).
 func TestTheHistoryOfTakeoversIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _, _, in := w.prepared()
 	in.TakeOver, in.PrepareOnly = true, true
@@ -145,6 +148,7 @@ func TestTheHistoryOfTakeoversIsBounded(t *testing.T) {
 
 // Whoever was taken over from while its request was under way commits nothing (RC-49).
 func TestAnOldPrincipalIsFencedWhileItCommits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _, op, in := w.prepared()
 	second := w.operator("cy")

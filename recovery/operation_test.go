@@ -20,6 +20,7 @@ import (
 // The ordinary case: the current state is verified, the workspace is free, the next run
 // begins, and nothing is applied again (RC-54…RC-61).
 func TestVerifyingTheCurrentState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -69,6 +70,7 @@ func TestVerifyingTheCurrentState(t *testing.T) {
 
 // A session that is still open when its run is recovered is revoked (RC-54).
 func TestOpenSessionsAreRevoked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	attempt := values[ids.Attempt](w, "select id from attempts where run_id = @run and phase = 'apply'", postgres.Args{"run": run})[0]
@@ -85,6 +87,7 @@ func TestOpenSessionsAreRevoked(t *testing.T) {
 
 // An emergency state becomes current as the exact successor (RC-56).
 func TestImportingTheEmergencyState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(4)
 	run := w.run()
@@ -108,6 +111,7 @@ func TestImportingTheEmergencyState(t *testing.T) {
 
 // The first state of a workspace may be an emergency state, too.
 func TestImportingAFirstState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run()
 	e := w.applying(run)
@@ -122,6 +126,7 @@ func TestImportingAFirstState(t *testing.T) {
 
 // What is asked of who recovers (RC-10…RC-15, ER-11, ER-12).
 func TestWhatARecoveryAsksFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	for name, spoil := range map[string]func(*recovery.Request){
@@ -164,6 +169,7 @@ func TestWhatARecoveryAsksFor(t *testing.T) {
 
 // A server without a step-up recovers nothing.
 func TestWithoutAStepUpNothingIsRecovered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	s := recovery.New(w.db, nil, w.state, w.disp, w.runs, recovery.Defaults())
@@ -174,6 +180,7 @@ func TestWithoutAStepUpNothingIsRecovered(t *testing.T) {
 // The operation is on record before anything is copied; while the store is down it stays
 // prepared with its lease, and the repeat ends in the same target (RC-37…RC-39).
 func TestARecoveryIsRecordedBeforeItCopies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()
@@ -211,6 +218,7 @@ func TestARecoveryIsRecordedBeforeItCopies(t *testing.T) {
 
 // A target that was damaged is never made anew from its source (RC-40, RC-41).
 func TestADamagedTargetFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()
@@ -253,6 +261,7 @@ func TestADamagedTargetFailsClosed(t *testing.T) {
 
 // Two requests at once end as one.
 func TestTheSameRequestTwiceAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()
@@ -281,6 +290,7 @@ func TestTheSameRequestTwiceAtOnce(t *testing.T) {
 
 // What cannot be recorded does not happen (RC-58).
 func TestACommitThatCannotBeRecordedDoesNotHappen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	before := w.fence()
@@ -299,6 +309,7 @@ func TestACommitThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 
 // The way out on the server's host gives up what was prepared.
 func TestTheHostsWayOutGivesUpWhatIsPrepared(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	only := verify()

@@ -15,6 +15,7 @@ import (
 // Who holds the lease of a prepared recovery may look for drift: the run plans at once beside
 // the one that holds the workspace, takes nothing from it, and can never be applied.
 func TestADriftPreview(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run()
 	e := w.applying(run)
@@ -63,6 +64,7 @@ func TestADriftPreview(t *testing.T) {
 
 // Nobody but the holder of the lease starts one.
 func TestWhoMayLookForDrift(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	only := verify()

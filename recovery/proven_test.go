@@ -74,6 +74,7 @@ var endings = map[string]func(w *world, e *executor){
 // never touches it. Only the ordinary failure is released, by the same proof, with the actor
 // policy in every record, and whoever waits gets the workspace.
 func TestOnlyTheOrdinaryFailureIsProven(t *testing.T) {
+	t.Parallel()
 	for doubt, end := range endings {
 		t.Run(doubt, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +132,7 @@ func (w *world) releases() {
 // The policy acts right behind the report; a person who was there first is let be, and who
 // comes later need not wait for it.
 func TestThePolicyAndPersons(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.releases()
 	run := w.run()
@@ -169,6 +171,7 @@ func TestThePolicyAndPersons(t *testing.T) {
 
 // A state that does not open is for a person, and nothing is recorded before that is known.
 func TestThePolicyReadsTheStateFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, v := w.held(1)
 	w.releases()
@@ -182,6 +185,7 @@ func TestThePolicyReadsTheStateFirst(t *testing.T) {
 
 // The list shows to each what it may see, in order, and of what it may recover the evidence.
 func TestTheListOfHeldWorkspaces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	waits := w.waiting()

@@ -26,6 +26,7 @@ func (w *world) refused(run ids.Run, in recovery.Request, kind fault.Kind, code 
 // A state that moved is accepted only with the exact run, attempt, sandbox, predecessor,
 // lock and fence of the interrupted apply.
 func TestEachFieldOfProvenanceIsCompared(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.succeeded(1)
 	second := w.succeeded(2)
@@ -71,6 +72,7 @@ func TestEachFieldOfProvenanceIsCompared(t *testing.T) {
 }
 
 func TestTheChainHasNoGap(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -94,6 +96,7 @@ func TestTheChainHasNoGap(t *testing.T) {
 
 // 1,024 publications are accepted, one more is not (RC-17).
 func TestHowLongAChainMayBe(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -125,6 +128,7 @@ func TestHowLongAChainMayBe(t *testing.T) {
 
 // The lock, the reservation of the writer and the authorization must still be the run's (RC-21).
 func TestAuthorityMustBeActive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	for name, sql := range map[string][2]string{
@@ -148,6 +152,7 @@ func TestAuthorityMustBeActive(t *testing.T) {
 
 // What moves between prepare and commit stops the commit (RC-22).
 func TestCommitLooksAtTheEvidenceAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.succeeded(1)
 	run := w.run()

@@ -20,6 +20,7 @@ import (
 )
 
 func TestOnlyAHeldRunCanBeReleased(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	refused := func(run ids.Run, status runs.Status) {
 		t.Helper()
@@ -56,6 +57,7 @@ func TestOnlyAHeldRunCanBeReleased(t *testing.T) {
 }
 
 func TestTheReport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Log("the first apply of a workspace: there is no state before it")
 	run := w.run()
@@ -94,6 +96,7 @@ func TestTheReport(t *testing.T) {
 }
 
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -170,6 +173,7 @@ func TestRelease(t *testing.T) {
 
 // TestEveryUncertainEndHasAWayOut releases a run from each status that holds a workspace.
 func TestEveryUncertainEndHasAWayOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for status, end := range map[runs.Status]runs.Done{
 		runs.ApplyFailed:         {Outcome: runs.OutcomeErrored, ExitCode: 1, TofuStarted: true, ErroredState: true},
@@ -193,6 +197,7 @@ func TestEveryUncertainEndHasAWayOut(t *testing.T) {
 }
 
 func TestAReasonIsRequired(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	before := w.fence()
@@ -206,6 +211,7 @@ func TestAReasonIsRequired(t *testing.T) {
 }
 
 func TestWhoMayRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	before := w.fence()
@@ -233,6 +239,7 @@ func TestWhoMayRelease(t *testing.T) {
 }
 
 func TestTwoOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, now := w.held(1)
 	epoch := w.fence().Epoch
@@ -259,6 +266,7 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 
 // TestNothingHappensUnrecorded: an action whose audit row cannot be written does not happen.
 func TestNothingHappensUnrecorded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, _ := w.held(1)
 	fenceBefore, runBefore := w.fence(), w.get(run)
@@ -275,6 +283,7 @@ func TestNothingHappensUnrecorded(t *testing.T) {
 
 // TestAWorkspaceOfALostRunIsReleased: also one of a run that the database does not know.
 func TestAWorkspaceOfALostRunIsReleased(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, known := range []bool{false, true} {
 		run := ids.New[ids.Run]()

@@ -24,6 +24,7 @@ func follows() recovery.Request {
 // An emergency state becomes current on top of what its own apply published, as the exact
 // successor of the last publication (G-20).
 func TestImportingOnTopOfAVerifiedChain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()
@@ -64,6 +65,7 @@ func TestImportingOnTopOfAVerifiedChain(t *testing.T) {
 
 // What cannot follow the last publication is refused, each for its own reason.
 func TestWhatCannotFollowAChain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()
@@ -106,6 +108,7 @@ func TestWhatCannotFollowAChain(t *testing.T) {
 // The database commits no import whose state is not there: a server of an older release,
 // which does not know the resolution, cannot leave the state behind.
 func TestAnImportIsNotCommittedWithoutItsState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(4)
 	run := w.run()

@@ -25,6 +25,7 @@ func (w *world) version(id ids.StateVersion) (status, reason string) {
 // An upload whose bytes came after the run was held becomes part of the chain before
 // anything is decided (RC-27).
 func TestAnUploadThatCameTooLateIsFinalizedFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(1)
 	run := w.run()
@@ -65,6 +66,7 @@ func (e *executor) stranded(serial int64) (id ids.StateVersion, key string) {
 // A claimed upload whose bytes nobody has blocks, and is named; it goes on when they are
 // back (RC-30…RC-32, ER-15).
 func TestAClaimedUploadBlocks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(1)
 	run := w.run()
@@ -98,6 +100,7 @@ func TestAClaimedUploadBlocks(t *testing.T) {
 // The override names exactly that upload and that time, and gives it up with the fence
 // (RC-33…RC-36).
 func TestTheOverrideOfAClaimedUpload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.succeeded(1)
 	run := w.run()
@@ -138,6 +141,7 @@ func TestTheOverrideOfAClaimedUpload(t *testing.T) {
 
 // Only what expired without a byte is discarded by itself (RC-28, G-23).
 func TestOnlyExpiredUnclaimedUploadsAreDiscarded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(1)
 	run := w.run()
@@ -161,6 +165,7 @@ func TestOnlyExpiredUnclaimedUploadsAreDiscarded(t *testing.T) {
 
 // An upload that begins while it is discarded wins or loses as a whole (RC-29).
 func TestAnUploadRacesItsDiscarding(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.succeeded(1)
 	run := w.run()

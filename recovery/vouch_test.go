@@ -34,6 +34,7 @@ func (w *world) lose(workspace ids.Workspace, run ids.Run) ids.Run {
 // with both rights and a step-up, by naming the exact state, and by confirming all that is
 // missing. It is one transaction, and the exact repeat answers what it did.
 func TestVouchingForALostRun(t *testing.T) {
+	t.Parallel()
 	for name, known := range map[string]bool{"unknown": false, "known": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,6 +136,7 @@ func (w *world) waiting() ids.Run {
 
 // A state whose bytes are damaged is nothing to vouch for.
 func TestVouchingReadsTheState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	now := w.succeeded(1)
 	run := w.lose(w.ws, ids.New[ids.Run]())

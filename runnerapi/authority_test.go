@@ -18,6 +18,7 @@ import (
 // TestASessionIsRedeemed: accept gives a capability, and bootstrap the session for it,
 // to the byte the same as often as the answer is lost.
 func TestASessionIsRedeemed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID)
 	e.ready().want(http.StatusNoContent)
@@ -58,6 +59,7 @@ func TestASessionIsRedeemed(t *testing.T) {
 // TestARunnerNamesItsRelease: one that stands in no allow-list gets nothing, and what
 // planned is bound to the run.
 func TestARunnerNamesItsRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	release := wire.Release{Version: "1.0", Digest: strings.Repeat("ab", 32)}
 	_, err := gates.New(w.db).SetReleases(ctx, authz.System(), gates.Runner, []gates.Release{{Version: release.Version, Digest: release.Digest}})

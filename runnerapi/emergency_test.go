@@ -16,6 +16,7 @@ import (
 // A state that tofu could not publish is taken under its own capability, also when the
 // attempt and its session have ended.
 func TestAnEmergencyState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	planning := w.assigned(run).accept()

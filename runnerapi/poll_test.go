@@ -23,6 +23,7 @@ import (
 // TestVersionsOfTheProtocol: the newest version that both speak is used and named, and
 // where there is none the refusal says what to install.
 func TestVersionsOfTheProtocol(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	poll := func(newest, oldest int) answer {
 		in := hello(0)
@@ -60,6 +61,7 @@ func TestVersionsOfTheProtocol(t *testing.T) {
 // TestARunnerOfVersionOneWorks: the bytes that a runner of the release before sends and
 // reads, written out, because wire goes on.
 func TestARunnerOfVersionOneWorks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	body := func(text string, values ...any) []byte { return fmt.Appendf(nil, text, values...) }
@@ -159,6 +161,7 @@ func (one waiter) silent(w *world) {
 // TestLabelsSelectTheRunner is RP-22: a run is woken for, and offered to, the runner
 // that has all labels its workspace asks for, of its own or of its group.
 func TestLabelsSelectTheRunner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plain, gpu := w.wait(w.group, "plain"), w.wait(w.group, "gpu", "gpu", "region=eu")
 	selector := []string{"region=eu", "gpu"}
@@ -193,6 +196,7 @@ func TestLabelsSelectTheRunner(t *testing.T) {
 // TestRunnersAreServedInTheOrderTheyCame: of a fleet that waits, a new run is offered to
 // the one that has waited longest, and the others go on waiting.
 func TestRunnersAreServedInTheOrderTheyCame(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const fleet = 8
 	var waiting []waiter
@@ -213,6 +217,7 @@ func TestRunnersAreServedInTheOrderTheyCame(t *testing.T) {
 // TestLostNotificationsAreMadeUpFor: what was created while nobody was told is found by
 // one look, and each who gets something calls the next.
 func TestLostNotificationsAreMadeUpFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var wanted []ids.Run
 	var all []waiter
@@ -255,6 +260,7 @@ func TestLostNotificationsAreMadeUpFor(t *testing.T) {
 // TestADrainedRunnerIsToldAtOnce: a waiting one is answered, and one that comes later
 // before it is offered anything.
 func TestADrainedRunnerIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := w.wait(w.group, "drained")
 	id := value[ids.Runner](w, "select id from runners where name = 'drained'", nil)
@@ -273,6 +279,7 @@ func TestADrainedRunnerIsToldAtOnce(t *testing.T) {
 
 // TestARevokedTokenIsOfferedNothing: not even to a poll that waits since before.
 func TestARevokedTokenIsOfferedNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := w.wait(w.group, "revoked")
 	group, err := w.who.RunnerGroupByToken(ctx, w.group)

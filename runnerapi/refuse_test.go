@@ -13,6 +13,7 @@ import (
 )
 
 func TestEveryKindHasAStatus(t *testing.T) {
+	t.Parallel()
 	for _, kind := range fault.Kinds() {
 		assert.GreaterOrEqual(t, statuses[kind], 400, kind)
 	}
@@ -20,6 +21,7 @@ func TestEveryKindHasAStatus(t *testing.T) {
 }
 
 func TestARefusalTellsWhatIsClassifiedAndNothingElse(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		err    error
 		status int
@@ -44,6 +46,7 @@ func TestARefusalTellsWhatIsClassifiedAndNothingElse(t *testing.T) {
 }
 
 func TestADatabaseThatIsDownIsA503(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	w.db.Close()

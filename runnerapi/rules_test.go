@@ -27,6 +27,7 @@ func (w *world) attemptIs(run ids.Run) string {
 
 // RP-03
 func TestAPollMakesARunnerThatIsNotReady(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID)
 	status := func() string {
@@ -39,6 +40,7 @@ func TestAPollMakesARunnerThatIsNotReady(t *testing.T) {
 
 // RP-04
 func TestAPollAssignsTheAttemptToItsRunner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	assert.Equal(t, "pending", w.attemptIs(run))
@@ -50,6 +52,7 @@ func TestAPollAssignsTheAttemptToItsRunner(t *testing.T) {
 
 // RP-05
 func TestAnOfferHasAnEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID)
 	stored := value[time.Time](w, "select assignment_expires_at from attempts where id = @id", postgres.Args{"id": e.AttemptID})
@@ -63,6 +66,7 @@ func TestAnOfferHasAnEnd(t *testing.T) {
 
 // RP-06
 func TestAnOfferChangesNothingAboutTheRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	history := func() int {
@@ -77,6 +81,7 @@ func TestAnOfferChangesNothingAboutTheRun(t *testing.T) {
 
 // RP-08
 func TestCredentialsComeWithAcceptAndNotBefore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID)
 	made := func() bool {
@@ -92,6 +97,7 @@ func TestCredentialsComeWithAcceptAndNotBefore(t *testing.T) {
 
 // RP-09
 func TestAcceptBeginsThePlanAndOnlyApplyStartTheApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	plan := w.assigned(run).accept()
@@ -108,6 +114,7 @@ func TestAcceptBeginsThePlanAndOnlyApplyStartTheApply(t *testing.T) {
 
 // RP-13
 func TestARunnerThatDeregistersIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	e := w.assigned(run).accept()
@@ -124,6 +131,7 @@ func TestARunnerThatDeregistersIsGone(t *testing.T) {
 
 // RP-19
 func TestTheStatesOfAnAttempt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	assert.Equal(t, "pending", w.attemptIs(run))
@@ -140,6 +148,7 @@ func TestTheStatesOfAnAttempt(t *testing.T) {
 
 // AU-21, RP-01
 func TestAnOfferIsNoCredential(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run()
 	offer := w.poll(0).want(http.StatusOK)
@@ -153,6 +162,7 @@ func TestAnOfferIsNoCredential(t *testing.T) {
 
 // ST-06
 func TestNoArtifactIsAState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	w.assigned(run).accept().plan()

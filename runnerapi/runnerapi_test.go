@@ -25,6 +25,7 @@ import (
 // TestTheProtocol speaks the whole protocol in its order, plan and apply, as a runner
 // that nobody here has written would.
 func TestTheProtocol(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(func(n *runs.NewRun) { n.TargetAddrs = []string{"terraform_data.x"} }).ID
 	next := w.run().ID
@@ -144,6 +145,7 @@ func TestTheProtocol(t *testing.T) {
 }
 
 func TestWhoMayCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plan := w.assigned(w.run().ID).accept()
 	foreign, _, err := w.who.CreateRunnerGroup(ctx, system, "", "others")
@@ -184,6 +186,7 @@ func TestWhoMayCall(t *testing.T) {
 }
 
 func TestAcceptIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID)
 	e.tryAccept().refused(http.StatusConflict, "runner_not_ready")
@@ -211,6 +214,7 @@ func TestAcceptIsRefused(t *testing.T) {
 }
 
 func TestAPollThatIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.call(http.MethodPost, wire.PathPoll, w.group, []byte("{")).refused(http.StatusBadRequest, "malformed")
 	w.call(http.MethodPost, wire.PathPoll, w.group, []byte(`{"runner_name":"`+strings.Repeat("x", maxBody)+`"}`)).refused(http.StatusBadRequest, "malformed")
@@ -244,6 +248,7 @@ func TestAPollThatIsRefused(t *testing.T) {
 }
 
 func TestAPollWithoutWorkNamesTheRunner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	known := value[int](w, "select count(*)::int from runners", nil)
 	name := w.poll(0).want(http.StatusNoContent).header.Get(wire.HeaderRunner)
@@ -257,6 +262,7 @@ func TestAPollWithoutWorkNamesTheRunner(t *testing.T) {
 }
 
 func TestALongPollIsWokenByANewRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	in := hello(50)
 	in.RunnerName = "waits"
@@ -286,6 +292,7 @@ func (w *world) awaitRunner(name string) {
 // A server that ends answers the polls that wait as if their time were up, so their runners ask
 // the next server at once instead of finding a broken connection.
 func TestAServerThatEndsAnswersItsPolls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	in := hello(50)
 	in.RunnerName = "waits"
@@ -310,6 +317,7 @@ func TestAServerThatEndsAnswersItsPolls(t *testing.T) {
 }
 
 func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for len(w.settled) > 0 {
 		<-w.settled
@@ -336,6 +344,7 @@ func TestAPollThatIsCutOffTakesNothing(t *testing.T) {
 }
 
 func TestAnOfferThatNobodyTakesUpEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, next := w.run().ID, w.run().ID
 	var dead *executor
@@ -354,6 +363,7 @@ func TestAnOfferThatNobodyTakesUpEnds(t *testing.T) {
 }
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	e.write("0123456789")
@@ -380,6 +390,7 @@ func TestLogs(t *testing.T) {
 }
 
 func TestTheRunnerKnowsThatStateMustBeEncrypted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	yes := true
 	_, err := w.spaces.Update(ctx, w.owner, w.ws, workspaces.Changes{Settings: workspaces.Settings{ClientEncrypted: &yes}})
@@ -388,6 +399,7 @@ func TestTheRunnerKnowsThatStateMustBeEncrypted(t *testing.T) {
 }
 
 func TestArtifacts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	e.put(wire.KindPlan, "the plan").want(http.StatusNoContent)
@@ -413,6 +425,7 @@ func TestArtifacts(t *testing.T) {
 }
 
 func TestInputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	for _, kind := range []string{"state", "plan-json", "plan", "lock-file", "..", "%00"} { // plan and lock file are inputs of an apply
@@ -464,6 +477,7 @@ func (w *world) largeConfiguration() *executor {
 }
 
 func TestApplyStartIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run().ID
 	plan := w.assigned(run).accept()
@@ -500,6 +514,7 @@ func TestApplyStartIsRefused(t *testing.T) {
 }
 
 func TestStatusTellsToStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, ids.Run(e.RunID), ""))
@@ -509,6 +524,7 @@ func TestStatusTellsToStop(t *testing.T) {
 }
 
 func TestAReportIsTakenWhateverItsText(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.assigned(w.run().ID).accept()
 	huge := wire.Done{Outcome: wire.OutcomeErrored, ExitCode: 1 << 40}
@@ -523,6 +539,7 @@ func TestAReportIsTakenWhateverItsText(t *testing.T) {
 }
 
 func TestUnknownCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ method, path string }{
 		{http.MethodGet, "/runner/v1/unknown"}, {http.MethodGet, wire.PathPoll}, {http.MethodPost, at(wire.PathStatus, "att-x")},
@@ -534,6 +551,7 @@ func TestUnknownCalls(t *testing.T) {
 // TestAnAttemptWithTwoLogs: which log a piece belongs to is said by a header, and that there
 // are two by accept.
 func TestAnAttemptWithTwoLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run()
 	e := w.assigned(run.ID)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestApplyStartIsRedeemedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	_, err := e.runs.StartApply(ctx, e.actor, sha("x"), e.sandbox, tofuDigest)
@@ -40,6 +41,7 @@ func TestApplyStartIsRedeemedOnce(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestAPlanCannotStartAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	wantCode(t, e.tryStart(), fault.Forbidden, "capability_mismatch")
@@ -59,6 +61,7 @@ func (w *world) move(ws ids.Workspace) ids.StateVersion {
 }
 
 func TestAnApprovalCoversTheFactsAsTheyWere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("state moved before the decision", func(t *testing.T) {
 		run := w.waiting(w.workspace())
@@ -83,6 +86,7 @@ func TestAnApprovalCoversTheFactsAsTheyWere(t *testing.T) {
 }
 
 func TestAnAttemptsLockAndUnlockChangeNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	before := w.fence(e.WorkspaceID)
@@ -107,6 +111,7 @@ func failed() Done {
 }
 
 func TestAFailedApplyIsReleasedOnlyWithoutATrace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		name  string
@@ -155,6 +160,7 @@ func TestAFailedApplyIsReleasedOnlyWithoutATrace(t *testing.T) {
 }
 
 func TestAnApplyThatNeverStarted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("is released", func(t *testing.T) {
 		e := w.confirmed(w.workspace())
@@ -184,6 +190,7 @@ func TestAnApplyThatNeverStarted(t *testing.T) {
 }
 
 func TestAnUnknownEndIsHeld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		done   Done
@@ -211,6 +218,7 @@ func TestAnUnknownEndIsHeld(t *testing.T) {
 }
 
 func TestSuccessNeedsTheConfirmationOfThisState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, report := range map[string]func(e *executor) ids.StateVersion{
 		"not confirmed":           func(e *executor) ids.StateVersion { return e.publish(1) },
@@ -231,6 +239,7 @@ func TestSuccessNeedsTheConfirmationOfThisState(t *testing.T) {
 }
 
 func TestConfirmationIsForTheApplyingSandbox(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	_, err := e.runs.ConfirmState(ctx, e.actor, e.sandbox)
@@ -243,6 +252,7 @@ func TestConfirmationIsForTheApplyingSandbox(t *testing.T) {
 
 // tofu publishes nothing when an apply leaves the state as it was (decision 4).
 func TestAnApplyThatLeavesTheStateAsItWasSucceeds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	first := w.applying(ws)
@@ -283,6 +293,7 @@ func (w *world) unguarded(sql string, args postgres.Args) {
 }
 
 func TestEachOfTheSevenFieldsMustMatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	other := w.applying(w.workspace())
 	for _, c := range []struct {
@@ -336,6 +347,7 @@ func TestEachOfTheSevenFieldsMustMatch(t *testing.T) {
 }
 
 func TestTheChainOfPublicationsLeadsBackToThePredecessor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	first := e.publish(1)
@@ -348,6 +360,7 @@ func TestTheChainOfPublicationsLeadsBackToThePredecessor(t *testing.T) {
 }
 
 func TestARecoveredWorkspaceGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.applying(ws)

@@ -31,6 +31,7 @@ func (w *world) arbitrate(run ids.Run) {
 // An arbitration is asked for in a transaction of its own: a server that is killed after it leaves
 // the rest to another (AP-02).
 func TestAnArbitrationIsAskedForBeforeItIsDecided(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	w.overdue(run)
@@ -50,6 +51,7 @@ func TestAnArbitrationIsAskedForBeforeItIsDecided(t *testing.T) {
 
 // A timer that goes off early, by a clock that is not the database's, ends nothing (AP-04).
 func TestAnEarlyTimerLeavesTheRunWaiting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	require.NoError(t, w.runs.requestArbitration(ctx, run, deadlinePassed))
@@ -68,6 +70,7 @@ func TestAnEarlyTimerLeavesTheRunWaiting(t *testing.T) {
 // A wait that fails before the deadline goes on, and what it failed by is kept: it is never called
 // an expiry (AP-09).
 func TestAFailedWaitKeepsItsFailure(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.waiting(ws, savePlan)
@@ -92,6 +95,7 @@ func TestAFailedWaitKeepsItsFailure(t *testing.T) {
 }
 
 func TestTheFailureOfAWaitIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	for range 3 {
@@ -104,6 +108,7 @@ func TestTheFailureOfAWaitIsBounded(t *testing.T) {
 
 // The stage of an expired approval is closed as that, and stays so (AP-06).
 func TestAnExpiryClosesTheApprovalStage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.rule(ws, func(s *approvals.Setting) { s.Required = ptr(2) })
@@ -144,6 +149,7 @@ func TestAnExpiryLeavesNothingToActWith(t *testing.T) {
 // A request that came in time and waited for the run's row until after the deadline is late: the row's
 // lock is taken first, and the clock looked at then (AP-14).
 func TestARequestThatWaitedAcrossTheDeadlineIsLate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, decide := range map[string]func(run ids.Run) error{
 		"approve": func(run ids.Run) error { return w.runs.Confirm(ctx, w.owner, run, Decision{}) },
@@ -173,6 +179,7 @@ func TestARequestThatWaitedAcrossTheDeadlineIsLate(t *testing.T) {
 
 // Whoever is first wins, and the other says so: never both, never neither.
 func TestAnApprovalAndTheExpiryRace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for i := range 20 {
 		run := w.waiting(w.workspace())

@@ -49,6 +49,7 @@ func byAnotherOne(in *dispatch.Redemption) { in.Runner = ids.New[ids.Runner]() }
 // TestABootstrapIsRedeemedOnce: it is no session itself, and good for exactly what it
 // is bound to; a redemption that is refused does not consume it.
 func TestABootstrapIsRedeemedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.bootstrapped(w.run(w.workspace()).ID)
 	assert.Empty(t, e.session.Token)
@@ -74,6 +75,7 @@ func TestABootstrapIsRedeemedOnce(t *testing.T) {
 
 // TestABootstrapIsRepeatedExactlyUntilItExpires: the answer to both calls may be lost.
 func TestABootstrapIsRepeatedExactlyUntilItExpires(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.bootstrapped(w.run(w.workspace()).ID)
 	again, err := e.acceptForBootstrap()
@@ -106,6 +108,7 @@ func TestABootstrapIsRepeatedExactlyUntilItExpires(t *testing.T) {
 }
 
 func TestASessionIsOpenedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.bootstrapped(w.run(w.workspace()).ID)
 	for range 3 {
@@ -134,6 +137,7 @@ func (w *world) claims(id ids.Attempt) (jti string) {
 
 // TestACapabilityIsBoundToPhaseSandboxAndExpiry: AU-09 in its three answers.
 func TestACapabilityIsBoundToPhaseSandboxAndExpiry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plan := w.take(w.run(w.workspace()).ID)
 	wantCode(t, plan.tryStart(), fault.Forbidden, "capability_mismatch")
@@ -148,6 +152,7 @@ func TestACapabilityIsBoundToPhaseSandboxAndExpiry(t *testing.T) {
 
 // TestAStartAsksForItsEvidenceFirst: whatever is repeated of a start, one thing started.
 func TestAStartAsksForItsEvidenceFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	steps := w.get(e.RunID).steps()
@@ -168,6 +173,7 @@ func TestAStartAsksForItsEvidenceFirst(t *testing.T) {
 }
 
 func TestTheExecutionNonceIsOfRunAndAttempt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seen := map[string]bool{}
 	for range 2 {
@@ -189,6 +195,7 @@ func TestTheExecutionNonceIsOfRunAndAttempt(t *testing.T) {
 // TestDamagedEvidenceFailsClosed: half of what a start left is no proof of it, and no
 // leave to start again.
 func TestDamagedEvidenceFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, damage := range map[string]string{
 		"nonce":           "update attempts set execution_nonce = 'another' where id = @id",
@@ -251,6 +258,7 @@ func (w *world) rewind(run ids.Run) {
 }
 
 func TestAnUnknownSessionHoldsItsWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	refused := func(err error) {
 		t.Helper()
@@ -323,6 +331,7 @@ func TestAnUnknownSessionHoldsItsWorkspace(t *testing.T) {
 // TestAnApplyHasAWitness: it lies in the store before the permission is given, and one
 // without its row means that somebody is applying already.
 func TestAnApplyHasAWitness(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	key := string(e.actor.Organization) + "/" + string(e.WorkspaceID) + "/witness/" + string(e.RunID)

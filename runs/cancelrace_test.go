@@ -14,6 +14,7 @@ import (
 // result of the same attempt, the run ends once, as the report that was taken says, and its
 // workspace goes with it (RC-04).
 func TestACancelRacesTheResultOfAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range 50 {
 		e := w.applying(w.workspace())

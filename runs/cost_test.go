@@ -20,6 +20,7 @@ func costs() *CostReport {
 
 // TestTheCostsOfAPlanAreKept: with what the command printed; and a plan without them has none.
 func TestTheCostsOfAPlanAreKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.run(w.workspace())
 	e := w.take(d.ID)
@@ -51,6 +52,7 @@ func TestTheCostsOfAPlanAreKept(t *testing.T) {
 
 // TestNoPlanFailsByItsPrice: what a runner cannot say, or says wrongly, is an estimate with an error.
 func TestNoPlanFailsByItsPrice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for says, change := range map[string]func(*CostReport){
 		"exit code 3":       func(c *CostReport) { *c = CostReport{Error: "the cost command ended with exit code 3"} },

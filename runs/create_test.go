@@ -19,6 +19,7 @@ import (
 )
 
 func TestTheSameRequestWithinTheWindowIsTheSameRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspaceWith(workspaces.Settings{AutoApply: ptr(true)})
 	for name, n := range map[string]NewRun{
@@ -63,6 +64,7 @@ func TestTheSameRequestWithinTheWindowIsTheSameRun(t *testing.T) {
 }
 
 func TestARunKeepsTheValuesOfItsCreation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	v, err := w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: "size", Value: "before", Category: workspaces.Terraform})
@@ -84,6 +86,7 @@ func TestARunKeepsTheValuesOfItsCreation(t *testing.T) {
 }
 
 func TestSecretsAreInPlainNowhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	const secret = "S3CRET42"
@@ -121,6 +124,7 @@ func TestSecretsAreInPlainNowhere(t *testing.T) {
 }
 
 func TestAVersionThatNoRunnerHas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspaceWith(workspaces.Settings{TerraformVersion: ptr("1.9.0")})
 	run := w.run(ws)
@@ -141,6 +145,7 @@ func TestAVersionThatNoRunnerHas(t *testing.T) {
 }
 
 func TestARunNeedsAnUploadedConfigurationOfItsWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	create := func(id ids.ConfigurationVersion) error {
@@ -168,6 +173,7 @@ func TestARunNeedsAnUploadedConfigurationOfItsWorkspace(t *testing.T) {
 }
 
 func TestARunThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspaceWith(workspaces.Settings{AllowDestroyPlan: ptr(false)})
 	for pointer, o := range map[string]func(*NewRun){
@@ -194,6 +200,7 @@ func TestARunThatMakesNoSenseIsRefused(t *testing.T) {
 }
 
 func TestWhatARunStartsFromIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	settings := Defaults()
@@ -233,6 +240,7 @@ func tarballOf(n int) []byte {
 }
 
 func TestAConfigurationIsReplacedUntilARunCapturesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	c, err := w.runs.CreateConfiguration(ctx, w.owner, ws, NewConfiguration{AutoQueueRuns: true})
@@ -276,6 +284,7 @@ func TestAConfigurationIsReplacedUntilARunCapturesIt(t *testing.T) {
 }
 
 func TestABrokenUploadMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	c, err := w.runs.CreateConfiguration(ctx, w.owner, ws, NewConfiguration{})

@@ -27,6 +27,7 @@ func (w *world) decisions(run ids.Run, decision, source string) int {
 }
 
 func TestConfirm(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	wantCode(t, w.runs.Confirm(ctx, w.member, run, Decision{}), fault.Forbidden, "forbidden")
@@ -42,6 +43,7 @@ func TestConfirm(t *testing.T) {
 }
 
 func TestOnlyAFinishedPlanIsDecidedAbout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace()).ID
 	refused := func() {
@@ -58,6 +60,7 @@ func TestOnlyAFinishedPlanIsDecidedAbout(t *testing.T) {
 }
 
 func TestDiscard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.waiting(ws)
@@ -71,6 +74,7 @@ func TestDiscard(t *testing.T) {
 }
 
 func TestALateDecisionIsRefusedBeforeAndAfterTheSweep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.waiting(ws)
@@ -115,6 +119,7 @@ func TestADeadlineThatComesWhileItIsDecided(t *testing.T) {
 }
 
 func TestADecisionBeforeTheDeadlineCounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
@@ -125,6 +130,7 @@ func TestADecisionBeforeTheDeadlineCounts(t *testing.T) {
 }
 
 func TestAutoApplyIsTheRequestersOwnDecision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	byWorkspace := w.workspaceWith(workspaces.Settings{AutoApply: ptr(true)})
 	assert.True(t, w.run(w.workspace(), autoApply).AutoApply)
@@ -151,6 +157,7 @@ func TestAutoApplyIsTheRequestersOwnDecision(t *testing.T) {
 
 // The right is looked at when the decision is recorded, not only when it is asked for.
 func TestAutoApplyWaitsForSomebodyWhenItsRequesterLostTheRight(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace(), autoApply).ID)
 	w.exec("update memberships set role = 'member' where user_id = @user", postgres.Args{"user": w.owner.User})
@@ -161,6 +168,7 @@ func TestAutoApplyWaitsForSomebodyWhenItsRequesterLostTheRight(t *testing.T) {
 }
 
 func TestAutoApplyNeedsTheRightToApply(t *testing.T) {
+	t.Parallel()
 	member := authz.Actor{
 		Kind: authz.UserActor, Roles: map[ids.Organization]authz.Role{"org-1": authz.Member},
 		Grants: map[ids.Organization]authz.Grants{"org-1": {Workspaces: map[ids.Workspace][]authz.Level{"ws-1": {"workspace:plan"}}}},
@@ -174,6 +182,7 @@ func TestAutoApplyNeedsTheRightToApply(t *testing.T) {
 }
 
 func TestCancelEndsAtOnceWhatNoRunnerWorksOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, prepare := range map[string]func(ws ids.Workspace) ids.Run{
 		"queued and admitted": func(ws ids.Workspace) ids.Run { return w.run(ws).ID },
@@ -226,6 +235,7 @@ func TestCancelEndsAtOnceWhatNoRunnerWorksOn(t *testing.T) {
 }
 
 func TestAnOfferOfACanceledRunIsNotAccepted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	e, found := w.poll()
@@ -252,6 +262,7 @@ func (e *executor) canceling() {
 }
 
 func TestACanceledPlanEndsWithWhatItsRunnerReports(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		report func(e *executor)
@@ -279,6 +290,7 @@ func TestACanceledPlanEndsWithWhatItsRunnerReports(t *testing.T) {
 }
 
 func TestACanceledAutoApplyDoesNotApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace(), autoApply).ID)
 	e.canceling()
@@ -289,6 +301,7 @@ func TestACanceledAutoApplyDoesNotApply(t *testing.T) {
 }
 
 func TestACancelBeforeApplyStartWins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, report := range map[string]func(e *executor){
 		"stopped":                func(e *executor) { e.done(Done{Outcome: OutcomeCanceled}) },
@@ -310,6 +323,7 @@ func TestACancelBeforeApplyStartWins(t *testing.T) {
 }
 
 func TestACanceledApplyEndsWithWhatItsRunnerReports(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("interrupted", func(t *testing.T) {
 		e := w.applying(w.workspace())
@@ -332,6 +346,7 @@ func TestACanceledApplyEndsWithWhatItsRunnerReports(t *testing.T) {
 }
 
 func TestTheServerItselfMayCancel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	require.NoError(t, w.runs.Cancel(ctx, authz.System(), run.ID, ""))

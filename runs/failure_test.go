@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnUnsupportedProviderFailsWhatWaitsWithTheSameConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	configuration := w.configuration(ws)
@@ -44,6 +45,7 @@ func TestAnUnsupportedProviderFailsWhatWaitsWithTheSameConfiguration(t *testing.
 
 // A plan that holds nothing says nothing about the runs in the queue.
 func TestAnUnsupportedProviderOfALookFailsAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	configuration := w.configuration(ws)
@@ -57,6 +59,7 @@ func TestAnUnsupportedProviderOfALookFailsAlone(t *testing.T) {
 }
 
 func TestWhatCannotBeDispatchedFailsAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	configuration := w.configuration(ws)
@@ -79,6 +82,7 @@ func TestWhatCannotBeDispatchedFailsAlone(t *testing.T) {
 }
 
 func TestAReasonThatIsNotKnownCountsAsNone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.done(Done{Outcome: OutcomeErrored, ExitCode: 1, Reason: "bad_weather"})

@@ -28,6 +28,7 @@ func (f Figures) attempts(status dispatch.Status) (found dispatch.OpenAttempts) 
 }
 
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	assert.Equal(t, Figures{}, w.figures(), "of nothing")
 

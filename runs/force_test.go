@@ -14,6 +14,7 @@ import (
 )
 
 func TestForceExecute(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	ahead := w.waiting(ws)
@@ -32,6 +33,7 @@ func TestForceExecute(t *testing.T) {
 }
 
 func TestForceExecuteNeedsARunThatWaitsBehindADecision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	refused := func(run ids.Run, kind fault.Kind, code string) {
@@ -69,6 +71,7 @@ func (w *world) due(run ids.Run) {
 }
 
 func TestForceCancelEndsAPlanThatDoesNotStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.take(w.run(ws).ID)
@@ -105,6 +108,7 @@ func TestForceCancelEndsAPlanThatDoesNotStop(t *testing.T) {
 }
 
 func TestAnApplyIsNeverEndedByForce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	wantCode(t, w.runs.ForceCancel(ctx, w.owner, e.RunID, ""), fault.Conflict, "invalid_transition")
@@ -121,6 +125,7 @@ func TestAnApplyIsNeverEndedByForce(t *testing.T) {
 
 // Clients demand the time on whatever was canceled (amendment 10).
 func TestEveryCancelSetsTheTimeOfItsForce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	queued := w.run(ws).ID
@@ -135,6 +140,7 @@ func TestEveryCancelSetsTheTimeOfItsForce(t *testing.T) {
 }
 
 func TestCancelOfAFinishedRunChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.confirmed(ws)
@@ -151,6 +157,7 @@ func TestCancelOfAFinishedRunChangesNothing(t *testing.T) {
 
 // Whoever queued a run may take it back as long as nobody has decided that it is applied.
 func TestWhoMayCancel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.get(w.run(w.workspace()).ID).Run
 	own, foreign := r, r
@@ -176,6 +183,7 @@ func TestWhoMayCancel(t *testing.T) {
 }
 
 func TestTheServerMayCancelWhatARunnerWorksOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	require.NoError(t, w.runs.Cancel(ctx, system, e.RunID, ""))

@@ -43,6 +43,7 @@ func (w *world) runCount() int { return count(w, "select count(*) from runs", ni
 
 // TestLaunchControlsCreateNoRun: neither a run nor a trace of one.
 func TestLaunchControlsCreateNoRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	before := w.runCount()
@@ -61,6 +62,7 @@ func TestLaunchControlsCreateNoRun(t *testing.T) {
 
 // TestLaunchControlsThatCannotBeReadCreateNoRun: whatever is wrong with them.
 func TestLaunchControlsThatCannotBeReadCreateNoRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.exec("delete from launch_controls", nil)
@@ -73,6 +75,7 @@ func TestLaunchControlsThatCannotBeReadCreateNoRun(t *testing.T) {
 }
 
 func TestLaunchControlsLeaveWhatIsThereAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	applying := w.applying(w.workspace())
 	waiting := w.waiting(w.workspace())
@@ -93,6 +96,7 @@ func TestLaunchControlsLeaveWhatIsThereAlone(t *testing.T) {
 }
 
 func TestASuspendedOrganizationCreatesNoRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.suspend(true)
@@ -153,16 +157,19 @@ func (e *executor) acceptAs(release gates.Release) (Session, error) {
 }
 
 func TestLaunchControlsAreAskedBeforeAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.keptWaiting(t, w.deny, "maintenance")
 }
 
 func TestSuspensionIsAskedBeforeAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.keptWaiting(t, w.suspend, "unpaid")
 }
 
 func TestTheRegionIsAskedBeforeAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, err := w.gates().SetRegion(ctx, authz.System(), "acme", "eu-north-1")
 	require.NoError(t, err)
@@ -177,6 +184,7 @@ func TestTheRegionIsAskedBeforeAnApply(t *testing.T) {
 
 // TestTheReleaseThatPlannedIsAskedBeforeAnApply: what it planned is not applied by another one.
 func TestTheReleaseThatPlannedIsAskedBeforeAnApply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	withdrawn := gates.Release{Version: "0.9", Digest: strings.Repeat("cd", 32)}
 	run := w.run(w.workspace()).ID
@@ -200,6 +208,7 @@ func TestTheReleaseThatPlannedIsAskedBeforeAnApply(t *testing.T) {
 // TestARunnersStartRepeatsTheGates: at poll, at accept, and at apply-start. What is
 // refused there goes on waiting.
 func TestARunnersStartRepeatsTheGates(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	poll := func(release gates.Release) (found bool, err error) {
 		_, _, found, err = w.runs.Poll(ctx, w.group, dispatch.RunnerHello{Name: "r", TofuVersions: []string{tofu}, Release: release})
@@ -262,6 +271,7 @@ func TestARunnersStartRepeatsTheGates(t *testing.T) {
 
 // TestADeniedStartThatLeftATraceIsNoWaitingRun: only what certainly did not start waits.
 func TestADeniedStartThatLeftATraceIsNoWaitingRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	w.deny(true)
@@ -274,6 +284,7 @@ func TestADeniedStartThatLeftATraceIsNoWaitingRun(t *testing.T) {
 
 // TestAClosedGateDoesNotTouchWhatHasStarted: the repeats of what was proved succeed.
 func TestAClosedGateDoesNotTouchWhatHasStarted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plan := w.take(w.run(w.workspace()).ID)
 	apply := w.applying(w.workspace())
@@ -297,6 +308,7 @@ func TestAClosedGateDoesNotTouchWhatHasStarted(t *testing.T) {
 
 // TestLaunchControlsLetNoEndedRunGoOn: a requeue, a replan and a promotion begin something new, too.
 func TestLaunchControlsLetNoEndedRunGoOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	failed := w.run(ws).ID

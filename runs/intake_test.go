@@ -17,6 +17,7 @@ func (w *world) pauseIntake(paused bool) {
 
 // RL-12: a run exists durably before it is dispatched, and keeps its place.
 func TestWhileTheIntakeIsPausedRunsAreKeptInTheirOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.pauseIntake(true)

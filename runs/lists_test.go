@@ -15,6 +15,7 @@ import (
 // Who has a right in a project, or in one workspace, finds in lists of the organization what is
 // there and nothing else, and what belongs to a run of it is his by the project.
 func TestListsShowWhatOneSees(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	here, there := w.workspace(), w.workspace()
 	project := ids.New[ids.Project]()

@@ -41,6 +41,7 @@ func readable(t *testing.T, whole string, read func(offset, limit int64) LogSlic
 }
 
 func TestALogIsReadFromAnyOffset(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace()).ID
 	assert.Empty(t, w.planLog(run, 0, 100).Data)
@@ -67,6 +68,7 @@ func TestALogIsReadFromAnyOffset(t *testing.T) {
 }
 
 func TestAFinishedPlansLogNeverChanges(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	before := w.planLog(run, 0, 1000)
@@ -108,6 +110,7 @@ func TestAPlansLogTellsWhoIsToApprove(t *testing.T) {
 }
 
 func TestAnApplysLogTellsWhyItIsHeld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	e.log("applying\n")
@@ -120,6 +123,7 @@ func TestAnApplysLogTellsWhyItIsHeld(t *testing.T) {
 }
 
 func TestALogThatDoesNotJoinOnIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.log("12345")

@@ -50,6 +50,7 @@ func (w *world) told(run ids.Run) (steps []string) {
 // TestAStepIsToldInItsTransaction: every step that has a trigger leaves a line in the outbox, and one that is
 // undone leaves none (EV-08).
 func TestAStepIsToldInItsTransaction(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.subscribe(ws)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestWhatARunIsForIsSettledWhenItIsMade(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		asked       NewRun
 		speculative bool
@@ -61,6 +62,7 @@ func TestWhatARunIsForIsSettledWhenItIsMade(t *testing.T) {
 }
 
 func TestARunKeepsWhatItIsFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	for _, o := range operations {
@@ -76,6 +78,7 @@ func TestARunKeepsWhatItIsFor(t *testing.T) {
 
 // The plan is kept, nothing is locked for it, and nobody is asked: it ends as a plan.
 func TestAKeptPlanEndsSucceeded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	busy := w.run(ws)
@@ -98,6 +101,7 @@ func TestAKeptPlanEndsSucceeded(t *testing.T) {
 }
 
 func TestOfAPlanToLookAtNothingIsKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, o := range []Operation{OperationPlanOnly, OperationPreview} {
 		ws := w.workspace()
@@ -115,6 +119,7 @@ func TestOfAPlanToLookAtNothingIsKept(t *testing.T) {
 }
 
 func TestRunsOfALocalWorkspaceAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	failed := w.run(ws)

@@ -16,6 +16,7 @@ import (
 // ST-23: only a site admin with a recent step-up deletes past an apply or a hold. What the
 // apply had is gone with it, and the evidence stays.
 func TestASiteAdminDeletesPastAHold(t *testing.T) {
+	t.Parallel()
 	steppedUp := false
 	settings := Defaults()
 	settings.StepUp = func(context.Context, postgres.Tx, authz.Actor) error {

@@ -21,6 +21,7 @@ import (
 var mainPath = []Status{Queued, Planning, PlanComplete, PolicyEvaluating, PolicyPassed, AwaitingApproval, Applying, Succeeded}
 
 func TestAWholeRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.run(ws)
@@ -84,6 +85,7 @@ func byAttempt(d Detail) (list []Status) {
 }
 
 func TestARunThatOnlyPlansNeverLocksAndNeverWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	occupant := w.applying(ws)
@@ -113,6 +115,7 @@ func TestARunThatOnlyPlansNeverLocksAndNeverWaits(t *testing.T) {
 }
 
 func TestAPlanWithoutChangesEndsTheRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run, next := w.run(ws, autoApply), w.run(ws)
@@ -125,6 +128,7 @@ func TestAPlanWithoutChangesEndsTheRun(t *testing.T) {
 }
 
 func TestAFailedPlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	for _, c := range []struct {
@@ -150,6 +154,7 @@ func TestAFailedPlan(t *testing.T) {
 }
 
 func TestAnAcceptIsRepeatedExactlyOrRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	e, found := w.poll()
@@ -177,6 +182,7 @@ func TestAnAcceptIsRepeatedExactlyOrRefused(t *testing.T) {
 }
 
 func TestEvidenceIsImmutable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.handOver(artifacts.KindPlan, "a plan")
@@ -195,6 +201,7 @@ func TestEvidenceIsImmutable(t *testing.T) {
 }
 
 func TestTheInputsOfAnApplyAreThoseOfThePlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	p := w.take(run.ID)
@@ -214,6 +221,7 @@ func TestTheInputsOfAnApplyAreThoseOfThePlan(t *testing.T) {
 }
 
 func TestDoneIsAcceptedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	e := w.take(run.ID)
@@ -237,6 +245,7 @@ func TestDoneIsAcceptedOnce(t *testing.T) {
 }
 
 func TestASavedPlanTakesTheWorkspaceWhenItIsConfirmed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	saved := w.waiting(ws, savePlan)
@@ -261,6 +270,7 @@ func TestASavedPlanTakesTheWorkspaceWhenItIsConfirmed(t *testing.T) {
 }
 
 func TestASavedPlanOfAnOlderStateIsNotApplied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	saved := w.waiting(ws, savePlan)
@@ -281,6 +291,7 @@ func TestASavedPlanOfAnOlderStateIsNotApplied(t *testing.T) {
 }
 
 func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	first, second, confirmed := w.waiting(ws, savePlan), w.waiting(ws, savePlan), w.waiting(ws, savePlan)
@@ -302,6 +313,7 @@ func TestSavedPlansOfAnOlderStateAreDiscardedByTheSweep(t *testing.T) {
 }
 
 func TestAnObjectOfAnotherOrganizationIsNotFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	stranger := w.owner

@@ -339,6 +339,7 @@ func TestATamperedResultIsNoApproval(t *testing.T) {
 
 // TestPoliciesThatChangedAfterTheApproval: what was approved is not applied any more.
 func TestPoliciesThatChangedAfterTheApproval(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(w *world, set policies.Set, policy policies.Policy) error{
 		"a policy": func(w *world, _ policies.Set, policy policies.Policy) error {
 			return w.policies().UploadPolicy(ctx, w.owner, policy.ID, []byte(forbids("other")))

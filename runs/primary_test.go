@@ -21,6 +21,7 @@ func (w *world) offers() bool {
 
 // TestAnotherPrimaryPausesDispatch: until what applies was heard of on it.
 func TestAnotherPrimaryPausesDispatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.sweep() // notes the primary
 	applying := w.applying(w.workspace())
@@ -52,6 +53,7 @@ func TestAnotherPrimaryPausesDispatch(t *testing.T) {
 
 // TestAnotherPrimaryThatForgotAnApplyHoldsItsWorkspace: the witness tells of it.
 func TestAnotherPrimaryThatForgotAnApplyHoldsItsWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.sweep()
 	forgotten, innocent := w.applying(w.workspace()), w.waiting(w.workspace())

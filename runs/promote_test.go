@@ -41,6 +41,7 @@ func (w *world) refusedPromotion(run ids.Run, text string) {
 }
 
 func TestAPromotedPlanIsAppliedByARunOfItsOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	source := w.kept(ws)
@@ -76,6 +77,7 @@ func TestAPromotedPlanIsAppliedByARunOfItsOwn(t *testing.T) {
 }
 
 func TestAPromotedRunAppliesTheVeryArtifactsOfItsPlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	variables := []Variable{{Key: "a", Value: "1", HCL: true}}
 	source := w.kept(w.workspace(), func(n *NewRun) { n.Variables, n.TargetAddrs = variables, []string{"a.b"} })
@@ -113,6 +115,7 @@ func TestAPromotedRunAppliesTheVeryArtifactsOfItsPlan(t *testing.T) {
 
 // The record of the decision belongs to the promotion and covers the source's plan (AR-06).
 func TestTheApprovalOfAPromotionCoversTheSourcesPlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source := w.kept(w.workspace())
 	p := w.promote(source)
@@ -130,6 +133,7 @@ func TestTheApprovalOfAPromotionCoversTheSourcesPlan(t *testing.T) {
 }
 
 func TestAPromotionIsApprovedAtOnceWhereNobodyIsToBeAsked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source := w.kept(w.workspace())
 	d, created, err := w.runs.Promote(ctx, w.owner, source, NewPromotion{AutoApply: ptr(true)})
@@ -157,6 +161,7 @@ func TestAPromotionIsApprovedAtOnceWhereNobodyIsToBeAsked(t *testing.T) {
 }
 
 func TestAPlanIsPromotedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	source := w.kept(ws)
@@ -187,6 +192,7 @@ func TestAPlanIsPromotedOnce(t *testing.T) {
 }
 
 func TestOnlyAKeptPlanIsPromoted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	r := w.run(ws, as(OperationPlan))
@@ -201,6 +207,7 @@ func TestOnlyAKeptPlanIsPromoted(t *testing.T) {
 }
 
 func TestAPlanOfAnOlderStateIsNotPromotedNorApplied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	stale, p := w.kept(ws), w.promote(w.kept(ws))
@@ -215,6 +222,7 @@ func TestAPlanOfAnOlderStateIsNotPromotedNorApplied(t *testing.T) {
 
 // A promotion neither waits for the workspace nor holds it, until it is approved.
 func TestAPromotionTakesTheWorkspaceWhenItIsApproved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	p := w.promote(w.kept(ws))
@@ -232,6 +240,7 @@ func TestAPromotionTakesTheWorkspaceWhenItIsApproved(t *testing.T) {
 
 // A plan that a native client saved is either confirmed in its run, or promoted (G-02).
 func TestASavedPlanIsConfirmedOrPromoted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	source := w.waiting(ws, savePlan)
@@ -256,6 +265,7 @@ func TestASavedPlanIsConfirmedOrPromoted(t *testing.T) {
 }
 
 func TestTheSamePromotionWithinTheWindowIsTheSameRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source := w.kept(w.workspace())
 	first, created, err := w.runs.Promote(ctx, w.owner, source, NewPromotion{Message: "m"})

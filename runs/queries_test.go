@@ -10,6 +10,7 @@ import (
 )
 
 func TestEveryQueryFitsTheSchema(t *testing.T) {
+	t.Parallel()
 	db := testdb.New(t)
 	assert.NotEmpty(t, Queries)
 	for name, sql := range Queries {

@@ -21,6 +21,7 @@ import (
 // TestEveryWayOutPromotesTheNext queues runs and frees the workspace in each way
 // there is: the next one is admitted in that very transaction, in the order of creation.
 func TestEveryWayOutPromotesTheNext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	plan := func(run ids.Run, changes bool) { w.take(run).plan(changes) }
@@ -103,6 +104,7 @@ func TestEveryWayOutPromotesTheNext(t *testing.T) {
 }
 
 func TestTheQueueOfAnOrganization(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	first, second, third := w.run(ws), w.run(ws), w.run(w.workspace())
@@ -132,6 +134,7 @@ func TestTheQueueOfAnOrganization(t *testing.T) {
 // What a workspace shows as its current run: the occupant, else the first that
 // waits, else the last occupant; never a plan-only run.
 func TestTheCurrentRunOfAWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	assert.Empty(t, w.current(ws))
@@ -166,6 +169,7 @@ func TestTheCurrentRunOfAWorkspace(t *testing.T) {
 }
 
 func TestAPersonsLockKeepsRunsWaiting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	locked, err := w.runs.Lock(ctx, w.owner, ws, "maintenance")
@@ -205,6 +209,7 @@ func (w *world) allRuns(ws ids.Workspace) (list []ids.Run) {
 }
 
 func TestForceUnlockTakesAPersonsLockOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	_, err := w.runs.ForceUnlock(ctx, w.owner, ws)
@@ -249,6 +254,7 @@ func TestForceUnlockTakesAPersonsLockOnly(t *testing.T) {
 }
 
 func TestDeleteWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("cancels what waits and works", func(t *testing.T) {
 		ws := w.workspace()
@@ -356,6 +362,7 @@ func (w *world) publishResources(ws ids.Workspace, serial int64, resources strin
 }
 
 func TestARunMadeWhileItsWorkspaceIsDeletedIsNotFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	n := NewRun{Workspace: ws, Configuration: w.configuration(ws)}
@@ -387,6 +394,7 @@ func TestARunMadeWhileItsWorkspaceIsDeletedIsNotFound(t *testing.T) {
 }
 
 func TestTwentyAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	const n = 20
@@ -415,6 +423,7 @@ func TestTwentyAtOnce(t *testing.T) {
 }
 
 func TestADecisionAndACancelAtOnceEndInOneWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	for range 10 {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestCommentsAreKeptSealed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	_, err := w.runs.CommentOn(ctx, w.owner, run.ID, "looks right")
@@ -33,6 +34,7 @@ func TestCommentsAreKeptSealed(t *testing.T) {
 }
 
 func TestWhoConfirmsIsShownAndHisCommentKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	assert.Empty(t, w.get(run).ConfirmedBy)
@@ -46,6 +48,7 @@ func TestWhoConfirmsIsShownAndHisCommentKept(t *testing.T) {
 }
 
 func TestRunsAreFiltered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	waiting := w.waiting(ws)
@@ -78,6 +81,7 @@ func TestRunsAreFiltered(t *testing.T) {
 }
 
 func TestOnlyARunThatPlansMayNameItsVersion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	version := func(v string) func(*NewRun) { return func(n *NewRun) { n.TerraformVersion = v } }
@@ -89,6 +93,7 @@ func TestOnlyARunThatPlansMayNameItsVersion(t *testing.T) {
 }
 
 func TestTheBytesOfOldConfigurations(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	old := w.configuration(ws)
@@ -117,6 +122,7 @@ func TestTheBytesOfOldConfigurations(t *testing.T) {
 }
 
 func TestRetentionGivesUpWhatIsOld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	old, newer := w.configuration(ws), w.configuration(ws)

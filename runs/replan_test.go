@@ -19,6 +19,7 @@ func (w *world) replan(run ids.Run, targets ...string) Detail {
 }
 
 func TestAReplanTakesThePlaceOfItsRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	variables := []Variable{{Key: "a", Value: "1", HCL: true}}
@@ -51,6 +52,7 @@ func TestAReplanTakesThePlaceOfItsRun(t *testing.T) {
 }
 
 func TestAReplanWithoutTargetsKeepsThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	old := w.waiting(ws, func(n *NewRun) { n.TargetAddrs = []string{"a.b"} })
@@ -64,6 +66,7 @@ func TestAReplanWithoutTargetsKeepsThem(t *testing.T) {
 
 // A saved plan holds nothing that could be handed over.
 func TestAReplanOfASavedPlanLeavesTheWorkspaceAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	old := w.waiting(ws, savePlan)
@@ -78,6 +81,7 @@ func TestAReplanOfASavedPlanLeavesTheWorkspaceAlone(t *testing.T) {
 }
 
 func TestOnlyAPlanThatWaitsForADecisionIsReplanned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	refused := func(run ids.Run, code string) {
 		t.Helper()

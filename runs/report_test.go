@@ -14,6 +14,7 @@ import (
 
 // A report of success is believed only when its own facts say the same.
 func TestAReportThatContradictsItselfIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, d := range map[string]Done{
 		"tofu was not started": {Outcome: OutcomeFinished},
@@ -47,6 +48,7 @@ func TestAReportThatContradictsItselfIsNoSuccess(t *testing.T) {
 
 // Logs are folded beside the sweep, which goes on while the store does not answer.
 func TestASweeperFoldsLogsAndReapsWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	settings := Defaults()
 	settings.Heartbeat = 10 * time.Millisecond

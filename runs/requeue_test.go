@@ -33,6 +33,7 @@ func (w *world) requeue(run ids.Run) Detail {
 }
 
 func TestARequeuedRunIsTheSameRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.failed(w.workspace())
 	before := w.get(run)
@@ -50,6 +51,7 @@ func TestARequeuedRunIsTheSameRun(t *testing.T) {
 }
 
 func TestARequeuedRunGoesToTheBackOfTheQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.failed(ws)
@@ -65,6 +67,7 @@ func TestARequeuedRunGoesToTheBackOfTheQueue(t *testing.T) {
 
 // A run that does not need the workspace does not wait for it the second time either.
 func TestARequeuedPlanDoesNotWait(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, option := range []func(*NewRun){planOnly, savePlan, as(OperationPlan)} {
 		ws := w.workspace()
@@ -79,6 +82,7 @@ func TestARequeuedPlanDoesNotWait(t *testing.T) {
 }
 
 func TestARequeueClearsWhatTheRunHadComeTo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.waiting(ws)
@@ -111,6 +115,7 @@ func TestARequeueClearsWhatTheRunHadComeTo(t *testing.T) {
 }
 
 func TestARequeueKeepsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	variables := []Variable{{Key: "a", Value: "1", HCL: true}}
@@ -140,6 +145,7 @@ func TestARequeueKeepsWhatWasAskedFor(t *testing.T) {
 }
 
 func TestOnlyWhatFailedOrWasCanceledBeforeItsApplyIsRequeued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	refused := func(name string, run ids.Run) {
 		t.Helper()
@@ -189,6 +195,7 @@ func TestOnlyWhatFailedOrWasCanceledBeforeItsApplyIsRequeued(t *testing.T) {
 
 // Whatever a status says: what may have written is not tried again (G-04).
 func TestARunWhoseApplyBeganIsNeverRequeued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.failed(w.workspace())
 	w.exec("update attempts set phase = 'apply', apply_started_at = clock_timestamp() where run_id = @r", postgres.Args{"r": run})
@@ -198,6 +205,7 @@ func TestARunWhoseApplyBeganIsNeverRequeued(t *testing.T) {
 }
 
 func TestRequeueIsRefusedWhileTheWorkspaceIsHeldOrGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.failed(ws)
@@ -215,6 +223,7 @@ func TestRequeueIsRefusedWhileTheWorkspaceIsHeldOrGone(t *testing.T) {
 }
 
 func TestARequeueNeedsTheRightToQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.failed(w.workspace())
 	_, err := w.runs.Requeue(ctx, w.member, run)
@@ -224,6 +233,7 @@ func TestARequeueNeedsTheRightToQueue(t *testing.T) {
 }
 
 func TestARequeueIsInTheAudit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.failed(w.workspace())
 	w.requeue(run)
@@ -233,6 +243,7 @@ func TestARequeueIsInTheAudit(t *testing.T) {
 
 // The policy check and the decision of a round say nothing about the plan of the next.
 func TestEachRoundHasItsOwnPolicyCheckAndDecision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{Comment: "first"}))
@@ -253,6 +264,7 @@ func TestEachRoundHasItsOwnPolicyCheckAndDecision(t *testing.T) {
 }
 
 func TestARequeuedRunPlansOnTheStateOfNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.failed(ws)
@@ -265,6 +277,7 @@ func TestARequeuedRunPlansOnTheStateOfNow(t *testing.T) {
 }
 
 func TestARequeuedAutoApplyRunAppliesByItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.failed(w.workspace(), autoApply)
 	w.requeue(run)
@@ -273,6 +286,7 @@ func TestARequeuedAutoApplyRunAppliesByItself(t *testing.T) {
 }
 
 func TestARequeueNeedsARunnerWithItsVersion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspaceWith(workspaces.Settings{TerraformVersion: ptr("1.11.0")})
 	run := w.run(ws).ID
@@ -292,6 +306,7 @@ func TestARequeueNeedsARunnerWithItsVersion(t *testing.T) {
 }
 
 func TestALostRunnersRunIsRequeued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.silence(w.longestOutage())
@@ -306,6 +321,7 @@ func TestALostRunnersRunIsRequeued(t *testing.T) {
 
 // A plan that ran for too long is not what a person asked for, and may be tried again (G-12).
 func TestAPlanThatTookTooLongIsRequeued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.done(Done{Outcome: OutcomeTimedOut, ExitCode: -1})

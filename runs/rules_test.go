@@ -16,6 +16,7 @@ import (
 
 // RL-18
 func TestAPlanWaitsSevenDaysForItsDecision(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	assert.Equal(t, 1, count(w, `select count(*) from runs r join run_history h on h.run_id = r.id and h.to_status = 'awaiting_approval'
@@ -24,6 +25,7 @@ func TestAPlanWaitsSevenDaysForItsDecision(t *testing.T) {
 
 // RL-19
 func TestNothingButApplyStartMakesARunApplying(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	require.NoError(t, second(e.runs.Heartbeat(ctx, e.actor)))
@@ -38,6 +40,7 @@ func TestNothingButApplyStartMakesARunApplying(t *testing.T) {
 
 // RL-28
 func TestARunnerThatVanishesAfterApplyStartLeavesItsStartUncertain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	e.silence(w.runs.settings.ApplyLiveness)
@@ -49,6 +52,7 @@ func TestARunnerThatVanishesAfterApplyStartLeavesItsStartUncertain(t *testing.T)
 
 // RL-38
 func TestOnlyDoneEndsWhatARunnerExecutes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	e.log("everything is planned\n")
@@ -64,6 +68,7 @@ func TestOnlyDoneEndsWhatARunnerExecutes(t *testing.T) {
 
 // RL-39: the end of a run, what it releases and the next run's admission are one transaction.
 func TestAFaultInThePromotionOfTheNextUndoesTheEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.take(w.run(ws).ID)
@@ -93,6 +98,7 @@ func (w *world) tryTrigger(sql string) {
 
 // RL-42
 func TestACanceledPlanGoesOnUntilItsRunnerHasStoppedIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	require.NoError(t, w.runs.Cancel(ctx, w.owner, e.RunID, ""))
@@ -108,6 +114,7 @@ func TestACanceledPlanGoesOnUntilItsRunnerHasStoppedIt(t *testing.T) {
 
 // QP-06
 func TestTheWorkspaceOfADeadRunnerGoesToTheNextRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.take(w.run(ws).ID)
@@ -121,6 +128,7 @@ func TestTheWorkspaceOfADeadRunnerGoesToTheNextRun(t *testing.T) {
 
 // QP-11
 func TestNoDeadlineFreesAHeldWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	next := w.run(e.WorkspaceID)
@@ -143,6 +151,7 @@ func TestNoDeadlineFreesAHeldWorkspace(t *testing.T) {
 
 // AU-13
 func TestALostAnswerOfApplyStartIsGivenAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	at, err := e.runs.StartApply(ctx, e.actor, e.session.ManifestDigest, e.sandbox, tofuDigest)
@@ -160,6 +169,7 @@ func TestALostAnswerOfApplyStartIsGivenAgain(t *testing.T) {
 
 // AU-18
 func TestApplyStartIsComparedWithTheManifestThatWasIssued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.confirmed(w.workspace())
 	assert.Equal(t, sha("manifest of "+string(e.ID)), e.session.ManifestDigest)
@@ -173,6 +183,7 @@ func TestApplyStartIsComparedWithTheManifestThatWasIssued(t *testing.T) {
 
 // OP-16
 func TestAPromotionAndItsSourceKeepTheirHistories(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source := w.kept(w.workspace())
 	before := w.get(source)

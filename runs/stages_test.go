@@ -25,6 +25,7 @@ func (w *world) stages(run ids.Run) string {
 }
 
 func TestEveryStatusHasAStageRule(t *testing.T) {
+	t.Parallel()
 	assert.Len(t, stageRules, len(Statuses))
 	for _, s := range Statuses {
 		rule, ok := stageRules[s]
@@ -39,6 +40,7 @@ func TestEveryStatusHasAStageRule(t *testing.T) {
 // TestARunOfAnOlderServerGetsItsStages: while servers are replaced one by one, a run may
 // have been accepted by one that keeps no stages.
 func TestARunOfAnOlderServerGetsItsStages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace()).ID
 	require.NoError(t, w.tx(func(tx postgres.Tx) error {
@@ -62,6 +64,7 @@ func TestARunOfAnOlderServerGetsItsStages(t *testing.T) {
 // TestWhatBecomesOfAStageThatNeverBegan: a run that ends well without it has skipped it,
 // a person confirms an approval that nothing works on, and nobody rejects an apply.
 func TestWhatBecomesOfAStageThatNeverBegan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		kind            StageKind
@@ -88,6 +91,7 @@ func TestWhatBecomesOfAStageThatNeverBegan(t *testing.T) {
 
 // TestAStepThatFailsLeavesTheStagesAlone: stages move in the step's own transaction.
 func TestAStepThatFailsLeavesTheStagesAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace()).ID
 	e := w.take(run)
@@ -110,6 +114,7 @@ func TestAStepThatFailsLeavesTheStagesAlone(t *testing.T) {
 
 // TestTheDefinitionNamesTheTable: another table of transitions has another name.
 func TestTheDefinitionNamesTheTable(t *testing.T) {
+	t.Parallel()
 	name := digestOf(Transitions)
 	assert.Equal(t, name, WorkflowDefinition())
 	changed := append([]Transition{}, Transitions...)

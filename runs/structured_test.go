@@ -44,6 +44,7 @@ func (w *world) planLogOf(run ids.Run, stream dispatch.Stream) LogSlice {
 }
 
 func TestARunHasTwoLogsWhereClientsDrawIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run := w.run(ws)
@@ -91,6 +92,7 @@ func TestARunHasTwoLogsWhereClientsDrawIt(t *testing.T) {
 // TestWhetherClientsDrawARunIsSettledBeforeItsFirstByte: a reader who was given one log
 // must never find himself in the other.
 func TestWhetherClientsDrawARunIsSettledBeforeItsFirstByte(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	off := w.run(w.workspaceWith(workspaces.Settings{StructuredRunOutputEnabled: ptr(false)}))
 	assert.False(t, off.StructuredOutput)
@@ -119,6 +121,7 @@ func TestWhetherClientsDrawARunIsSettledBeforeItsFirstByte(t *testing.T) {
 }
 
 func TestAPlanThatClientsDrawNeedsItsRedactedJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	e := w.takeWithEvents(run.ID)
@@ -133,6 +136,7 @@ func TestAPlanThatClientsDrawNeedsItsRedactedJSON(t *testing.T) {
 func generateConfig(n *NewRun) { n.GenerateConfig = true }
 
 func TestGeneratedConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace(), generateConfig)
 	assert.True(t, run.GenerateConfig)
@@ -147,6 +151,7 @@ func TestGeneratedConfiguration(t *testing.T) {
 }
 
 func TestAFailedPlanKeepsTheConfigurationItGenerated(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fail := func(asked ...func(*NewRun)) Detail {
 		run := w.run(w.workspace(), asked...)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAnOfferThatNobodyTakesUpIsMadeAgainAndThenFailsItsRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	run, next := w.run(ws), w.run(ws)
@@ -49,6 +50,7 @@ func TestAnOfferThatNobodyTakesUpIsMadeAgainAndThenFailsItsRun(t *testing.T) {
 
 // An outage of two minutes may swallow an offer: the run goes on with the next.
 func TestAnOfferThatWasLostCostsNoRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace())
 	first, found := w.poll()
@@ -62,6 +64,7 @@ func TestAnOfferThatWasLostCostsNoRun(t *testing.T) {
 }
 
 func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	require.NoError(t, w.runs.Confirm(ctx, w.owner, run, Decision{}))
@@ -71,6 +74,7 @@ func TestAnApplyOfferThatNobodyTakesUp(t *testing.T) {
 }
 
 func TestASilentRunnerIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plan, apply := w.longestOutage(), w.runs.settings.ApplyLiveness
 	for _, c := range []struct {
@@ -128,6 +132,7 @@ func (w *world) heard() ids.Runner {
 // Silence tells that a runner is gone only while others get through: else the servers may
 // have been out of reach of everybody, and a run must not pay for that (amendment 25, decision 12).
 func TestAPlanIsLostOnlyWhenOthersAreHeard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	liveness := w.runs.settings.PlanLiveness
@@ -165,6 +170,7 @@ func TestAPlanIsLostOnlyWhenOthersAreHeard(t *testing.T) {
 }
 
 func TestAnAttemptEndsWithItsAuthority(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.applying(w.workspace())
 	w.exec("update attempts set token_expires_at = clock_timestamp() where id = @id", postgres.Args{"id": e.ID})
@@ -175,6 +181,7 @@ func TestAnAttemptEndsWithItsAuthority(t *testing.T) {
 
 // A runner is told to stop, and then kills, while its token still works (AU-20, RP-18).
 func TestTheAuthorityOfAnAttemptLastsFourHours(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	assert.WithinDuration(t, clock.Now().Add(4*time.Hour), e.session.ExpiresAt, time.Minute)
@@ -183,6 +190,7 @@ func TestTheAuthorityOfAnAttemptLastsFourHours(t *testing.T) {
 }
 
 func TestAHeartbeatOrALogKeepsARunnerAlive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.take(w.run(w.workspace()).ID)
 	for _, sign := range []func(){
@@ -197,6 +205,7 @@ func TestAHeartbeatOrALogKeepsARunnerAlive(t *testing.T) {
 }
 
 func TestTheReaperWaitsForTwoHeartbeatsOfContact(t *testing.T) {
+	t.Parallel()
 	settings := Defaults()
 	settings.Heartbeat = time.Hour // so that what passes while the test runs is nothing to it
 	w := newWorldWith(t, settings)
@@ -231,6 +240,7 @@ func TestTheReaperWaitsForTwoHeartbeatsOfContact(t *testing.T) {
 }
 
 func TestTheSweepPromotesWhatWasLeftWaiting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	_, err := w.runs.Lock(ctx, w.owner, ws, "")
@@ -243,6 +253,7 @@ func TestTheSweepPromotesWhatWasLeftWaiting(t *testing.T) {
 }
 
 func TestTwoSweepersDoNoHarm(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	w.sweep() // folds the plan's log

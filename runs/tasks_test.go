@@ -103,6 +103,7 @@ func (k *tasker) status1(run ids.Run) Status { return k.get(run).DurableStatus }
 
 // TestARunAsksItsTasks: before the plan, after it and before the apply, it waits for what they say.
 func TestARunAsksItsTasks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k, ws := w.tasker(t), w.workspace()
 	k.attach(ws, runtasks.Mandatory, runtasks.PrePlan, runtasks.PostPlan, runtasks.PreApply)
@@ -147,6 +148,7 @@ func TestARunAsksItsTasks(t *testing.T) {
 
 // TestAMandatoryTaskEndsTheRun: at each stage, and the next run gets the workspace.
 func TestAMandatoryTaskEndsTheRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k := w.tasker(t)
 	for stage, want := range map[runtasks.Stage]Status{runtasks.PrePlan: PlanFailed, runtasks.PostPlan: PolicyFailed, runtasks.PreApply: ApplyFailed} {
@@ -177,6 +179,7 @@ func TestAMandatoryTaskEndsTheRun(t *testing.T) {
 // TestWhatARunAsksIsFixed: by its beginning; what is only advisory stops nothing; a task that is asked twice is asked once, the
 // stricter way.
 func TestWhatARunAsksIsFixed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k, ws := w.tasker(t), w.workspace()
 	before := w.run(ws)
@@ -219,6 +222,7 @@ func TestWhatARunAsksIsFixed(t *testing.T) {
 
 // TestAServiceThatDoesNotAnswer: refusing the request, or silent after it, it has failed.
 func TestAServiceThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	settings := Defaults()
 	settings.TaskProgress, settings.TaskTTL = 0, time.Hour
 	w := newWorldWith(t, settings)
@@ -262,6 +266,7 @@ func TestAServiceThatDoesNotAnswer(t *testing.T) {
 
 // TestARunThatEndsClosesItsTasks: what it did not ask is unreachable, what it asked is canceled; a requeued run asks anew.
 func TestARunThatEndsClosesItsTasks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k, ws := w.tasker(t), w.workspace()
 	k.attach(ws, runtasks.Mandatory, runtasks.PrePlan, runtasks.PostPlan)
@@ -288,6 +293,7 @@ func TestARunThatEndsClosesItsTasks(t *testing.T) {
 
 // TestARequestIsSentAgainAfterACrash: a server that dies before it has noted the answer leaves the request to another.
 func TestARequestIsSentAgainAfterACrash(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	k, ws := w.tasker(t), w.workspace()
 	k.attach(ws, runtasks.Mandatory, runtasks.PrePlan)

@@ -33,6 +33,7 @@ func (w *world) wantGone(ws ids.Workspace) {
 }
 
 func TestATeardownTakesItsWorkspaceWithIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	_, err := w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: "secret", Value: "x", Category: workspaces.Terraform, Sensitive: true})
@@ -74,6 +75,7 @@ func TestATeardownTakesItsWorkspaceWithIt(t *testing.T) {
 }
 
 func TestATeardownOfAnEmptyWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.take(w.run(ws, as(OperationTeardown)).ID)
@@ -83,6 +85,7 @@ func TestATeardownOfAnEmptyWorkspace(t *testing.T) {
 }
 
 func TestATeardownThatLeavesSomethingKeepsTheWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.tearingDown(ws)
@@ -105,6 +108,7 @@ func TestATeardownThatLeavesSomethingKeepsTheWorkspace(t *testing.T) {
 
 // The right is looked at when the workspace goes, not only when that was asked for.
 func TestATeardownNeedsTheRightToDelete(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.tearingDown(ws)
@@ -119,6 +123,7 @@ func TestATeardownNeedsTheRightToDelete(t *testing.T) {
 }
 
 func TestATeardownThatFailsOrIsRefusedKeepsTheWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	e := w.tearingDown(ws)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestTheThreeCopiesOfTheTableAreEqual(t *testing.T) {
+	t.Parallel()
 	var here, fromTo []string
 	for _, tr := range Transitions {
 		here = append(here, fmt.Sprintf("%s | %s | %s | %s", tr.From, tr.To, tr.Event, tr.Effect))
@@ -52,6 +53,7 @@ func TestTheThreeCopiesOfTheTableAreEqual(t *testing.T) {
 }
 
 func TestEveryStatusIsReachedAndFinalsGoNowhereButToRecoveryOrTheQueue(t *testing.T) {
+	t.Parallel()
 	for _, s := range Statuses {
 		assert.NotNil(t, pathTo(s), s)
 		for _, tr := range Transitions {
@@ -112,6 +114,7 @@ func (w *world) bare(template ids.Run, status Status) ids.Run {
 var errUndo = errors.New("undo")
 
 func TestStepsAreThoseOfTheTableAndNoOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	template := w.run(w.workspace())
 	legal := 0
@@ -185,6 +188,7 @@ func wantWritten(t *testing.T, tx postgres.Tx, id ids.Run, who string, from, to 
 }
 
 func TestARunIsBornAsDispatchPendingOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	template := w.run(w.workspace())
 	for _, s := range Statuses[1:] {
@@ -197,6 +201,7 @@ func TestARunIsBornAsDispatchPendingOnly(t *testing.T) {
 }
 
 func TestAStaleCopyOfARunCannotStep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run(w.workspace(), planOnly).ID
 	old := w.get(run).Run

@@ -24,6 +24,7 @@ func (w *world) runsOf(ws ids.Workspace, f Filter) []Detail {
 // An apply of the source starts a run of each workspace that has a trigger on it, with the
 // rights of whoever made the trigger, once, and only after its first run by a person.
 func TestAnApplyOfTheSourceStartsRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source, eager, shy, stranger := w.workspace(), w.workspaceWith(workspaces.Settings{QueueAllRuns: ptr(true), AutoApplyRunTrigger: ptr(true)}), w.workspace(), w.workspace()
 	for _, ws := range []ids.Workspace{eager, shy, stranger} {
@@ -53,6 +54,7 @@ func TestAnApplyOfTheSourceStartsRuns(t *testing.T) {
 }
 
 func TestTriggersRefuse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := w.workspace(), w.workspace()
 	trigger, err := w.runs.CreateTrigger(ctx, w.owner, a, b)
@@ -78,6 +80,7 @@ func TestTriggersRefuse(t *testing.T) {
 
 // What keeps a workspace from the run that it is to start is written down, and the sweep goes on.
 func TestARefusedTriggerIsWrittenDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source, target := w.workspace(), w.workspaceWith(workspaces.Settings{QueueAllRuns: ptr(true)}) // without a configuration
 	_, err := w.runs.CreateTrigger(ctx, w.owner, target, source)
@@ -91,6 +94,7 @@ func TestARefusedTriggerIsWrittenDown(t *testing.T) {
 }
 
 func TestTheTimeToDestroyComesOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.configuration(ws)
@@ -117,6 +121,7 @@ func TestTheTimeToDestroyComesOnce(t *testing.T) {
 }
 
 func TestAWorkspaceIsAssessedOnceADay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspaceWith(workspaces.Settings{AssessmentsEnabled: ptr(true)})
 	e := w.applying(ws)

@@ -82,6 +82,7 @@ func (w *world) requirement(run ids.Run) Requirement {
 // Two others approve, the requester does not count, nobody counts twice, and the records
 // say who has approved what (AR-08, AR-09).
 func TestAQuorumWithoutTheRequester(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.rule(ws, quorumOfTwo)
@@ -136,6 +137,7 @@ func (w *world) attempt(run ids.Run, phase string) (id string) {
 }
 
 func TestOneRejectionEndsARunThatOthersApproved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.rule(ws, quorumOfTwo)
@@ -151,6 +153,7 @@ func TestOneRejectionEndsARunThatOthersApproved(t *testing.T) {
 
 // The reviewers are those who are in the teams when they decide; whoever asked may take it back.
 func TestOnlyReviewersDecide(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	reviewers := w.team("reviewers", "manage-workspaces")
@@ -231,6 +234,7 @@ func TestTeamsAreReadWhenTheRowIsLocked(t *testing.T) {
 // A rule that is made laxer does not hold for a run whose plan has come to its decision; one that is made
 // stricter does, also for what was approved before.
 func TestARuleUnderWayGetsOnlyStricter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	eve, dan := w.person("eve"), w.person("dan")
@@ -256,6 +260,7 @@ func TestARuleUnderWayGetsOnlyStricter(t *testing.T) {
 
 // Auto-apply is the requester's decision where the rule takes it (G-09, amendment 22).
 func TestAutoApplyUnderARule(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		rule                func(*approvals.Setting)
@@ -286,6 +291,7 @@ func TestAutoApplyUnderARule(t *testing.T) {
 
 // Production is decided by hand, by whoever may act on it (AR-10).
 func TestProductionIsDecidedByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	class := workspaces.Production
 	ws := w.workspaceWith(workspaces.Settings{EnvironmentClass: &class})
@@ -307,6 +313,7 @@ func TestProductionIsDecidedByHand(t *testing.T) {
 
 // Programs decide where nobody has said anything, and never where somebody has (AP-17, amendment 22).
 func TestATeamsTokenDecidesOnlyWithoutARule(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ci := w.team("ci", "manage-workspaces")
 	_, _, err := w.who.CreateTeamToken(ctx, system, ci.ID, accounts.NewToken{})
@@ -345,6 +352,7 @@ func TestATeamsTokenDecidesOnlyWithoutARule(t *testing.T) {
 
 // Outside production an allow of the policies approves what destroys nothing (G-09, PO-18).
 func TestThePolicyApproves(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	production := workspaces.Production
 	for name, c := range map[string]struct {
@@ -410,6 +418,7 @@ func (w *world) allowedByPolicies(run ids.Run) {
 
 // What a reviewer has looked at is what it approves, or it approves nothing (AP-16).
 func TestADecisionAboutAnotherBindingIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.waiting(w.workspace())
 	digest := w.requirement(run).Binding.Digest()
@@ -428,6 +437,7 @@ func TestADecisionAboutAnotherBindingIsRefused(t *testing.T) {
 
 // Whatever moves between the first approval and the apply, nothing is applied, and the run says what has moved (G-39).
 func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	eve := w.person("eve")
 	for name, c := range map[string]struct {
@@ -481,6 +491,7 @@ func TestAStaleApprovalAppliesNothingAndNamesTheFact(t *testing.T) {
 
 // Two who approve at once are two, and start one apply.
 func TestReviewersWhoApproveAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	people := []authz.Actor{w.owner, w.person("eve"), w.person("dan"), w.person("fay")}
 	for range 5 {
@@ -510,6 +521,7 @@ func TestReviewersWhoApproveAtOnce(t *testing.T) {
 
 // The database lets nobody confirm with fewer approvals than the run's rule asks for.
 func TestTheDatabaseCountsApprovals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.rule(ws, func(s *approvals.Setting) { s.Required = ptr(2) })
@@ -525,6 +537,7 @@ func TestTheDatabaseCountsApprovals(t *testing.T) {
 
 // An approved run that waits at a gate stays approved, and a lost wake-up is made up for (AP-08).
 func TestAnApprovalWhoseWakeUpWasLostStillApplies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace()
 	w.rule(ws, func(s *approvals.Setting) { s.Required = ptr(2) })

@@ -318,6 +318,7 @@ func (k *walk) check() {
 // TestAnyHistoryKeepsTheRules walks at random. A path that frees a workspace and
 // forgets to promote the next run is found here.
 func TestAnyHistoryKeepsTheRules(t *testing.T) {
+	t.Parallel()
 	for name, value := range map[string]string{"checks": "12", "steps": "80", "shrinktime": "5s", "nofailfile": "true"} {
 		require.NoError(t, flag.Set("rapid."+name, value))
 	}

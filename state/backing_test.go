@@ -23,6 +23,7 @@ func (w world) two() (old, now state.Version) {
 }
 
 func TestTheBytesOfAnOldVersionAreHiddenRestoredAndGivenUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, now := w.two()
 	wantFault(t, w.Hide(ctx, w.ada, now.ID), fault.Conflict, "transition_not_allowed") // it is current
@@ -55,6 +56,7 @@ func TestTheBytesOfAnOldVersionAreHiddenRestoredAndGivenUp(t *testing.T) {
 }
 
 func TestAnObjectThatARollbackSharesStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, _ := w.two()
 	tok := w.lock(w.ada)
@@ -67,6 +69,7 @@ func TestAnObjectThatARollbackSharesStays(t *testing.T) {
 }
 
 func TestRetirementKeepsWhatIsCurrent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, now := w.two()
 	retire := func(id ids.StateVersion) error {
@@ -81,6 +84,7 @@ func TestRetirementKeepsWhatIsCurrent(t *testing.T) {
 }
 
 func TestTheKeysOfInstancesAreKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, now := w.two()
 	assert.Equal(t, []string{"0", "1"}, w.version(now.ID).Resources[0].Keys)
@@ -88,6 +92,7 @@ func TestTheKeysOfInstancesAreKept(t *testing.T) {
 
 // The same bytes under a new lock are a new version, whatever serial is declared (amendment 15).
 func TestTheBytesOfTheCurrentVersionMayBePublishedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	content := file(5, lineage, "a")
 	tok := w.lock(w.ada)

@@ -14,6 +14,7 @@ import (
 // TestAnAttemptPublishesABoundedChain: the 1,024th is taken, the next is not, and what
 // was refused is not counted.
 func TestAnAttemptPublishesABoundedChain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	runner, _ := w.apply("")
 	fill := func(n int, status string) {

@@ -63,6 +63,7 @@ func (s *stoppingStore) stop() {
 // the upload can be repeated on another. When the first was not dead but slow, its
 // bytes are found to be the published ones.
 func TestAServerDiesDuringAnUpload(t *testing.T) {
+	t.Parallel()
 	never := func(string) bool { return false }
 	sidecar := func(key string) bool { return strings.Contains(key, ".dek.") }
 	body := func(key string) bool { return strings.Contains(key, "/state/") && !sidecar(key) }
@@ -108,6 +109,7 @@ func TestAServerDiesDuringAnUpload(t *testing.T) {
 
 // What cannot be committed leaves nothing that counts: neither a version nor its bytes.
 func TestAPublicationThatCannotBeCommitted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, "x")
@@ -126,6 +128,7 @@ func TestAPublicationThatCannotBeCommitted(t *testing.T) {
 }
 
 func TestAStateOverTheLimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	small := state.New(w.db, artifacts.New(w.db, w.store, w.ring), state.UploadLimit(1000))
 	w.lock(w.ada)

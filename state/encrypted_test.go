@@ -56,6 +56,7 @@ func (w world) outputNames(id ids.StateVersion) (names []string) {
 var unknown = []string{"(in the state only)"}
 
 func TestAWorkspaceThatInsistsOnEncryptionKeepsNothingInPlain(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{"json first", "raw first"} {
 		t.Run(order, func(t *testing.T) {
 			w := newWorld(t)
@@ -89,6 +90,7 @@ func TestAWorkspaceThatInsistsOnEncryptionKeepsNothingInPlain(t *testing.T) {
 }
 
 func TestAWorkspaceThatInsistsOnEncryptionRefusesPlainState(t *testing.T) {
+	t.Parallel()
 	half := bytes.Replace(file(2, lineage, "half"), []byte(`"version": 4`), []byte(`"version": 4, "encrypted_data": "AAAA"`), 1)
 	for name, content := range map[string][]byte{"in plain": file(2, lineage, "plain"), "in plain beside a ciphertext": half} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +118,7 @@ func TestAWorkspaceThatInsistsOnEncryptionRefusesPlainState(t *testing.T) {
 
 // A force is no way around the setting, and neither is a run.
 func TestNobodyIsExemptFromEncryption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	first := w.publish(w.ada, 1, ciphertext(1, "AAAA"))
@@ -138,6 +141,7 @@ func TestNobodyIsExemptFromEncryption(t *testing.T) {
 
 // The setting counts as it is when the bytes are there.
 func TestTheSettingChangesDuringAnUpload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := ciphertext(1, "AAAA")
@@ -165,6 +169,7 @@ func (r *whenRead) Read(p []byte) (int, error) {
 }
 
 func TestRollbackWhereEncryptionIsInsistedOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	plain := w.publish(w.ada, 1, file(1, lineage, "plain"))
@@ -194,6 +199,7 @@ func TestRollbackWhereEncryptionIsInsistedOn(t *testing.T) {
 
 // An upload that is refused because the workspace is held stays for the recovery to decide about.
 func TestHeldForRecoveryGoesBeforeEncryption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.insist(true)
 	attempt, tok := w.apply("")
@@ -207,6 +213,7 @@ func TestHeldForRecoveryGoesBeforeEncryption(t *testing.T) {
 
 // What the server has no index of is said to be in the state: an empty list would be a lie.
 func TestOutputsThatAreNotKnown(t *testing.T) {
+	t.Parallel()
 	many := func(n int) []byte {
 		var b bytes.Buffer
 		for i := range n {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestOnlyTheHolderOfTheLockWrites(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	content := file(1, lineage, "x")
 	begin := func(who authz.Actor) error {
@@ -47,6 +48,7 @@ func TestOnlyTheHolderOfTheLockWrites(t *testing.T) {
 }
 
 func TestForeignThingsAreNotThere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	v := w.publish(w.ada, 1, file(1, lineage, "x"))
@@ -90,6 +92,7 @@ func TestForeignThingsAreNotThere(t *testing.T) {
 }
 
 func TestForceUnlockFencesTheUpload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	first := w.publish(w.ada, 1, file(1, lineage, "a"))
@@ -119,6 +122,7 @@ func TestForceUnlockFencesTheUpload(t *testing.T) {
 }
 
 func TestWhatIsHeldForRecoveryIsNotPublished(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	first := w.publish(w.ada, 1, file(1, lineage, "a"))
@@ -156,6 +160,7 @@ func TestWhatIsHeldForRecoveryIsNotPublished(t *testing.T) {
 
 // An attempt works on the state its run was admitted on, whatever happened since (ST-01).
 func TestAnAttemptSeesItsOwnState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	pinned := w.publish(w.ada, 1, file(1, lineage, "a"))
@@ -196,6 +201,7 @@ func TestAnAttemptSeesItsOwnState(t *testing.T) {
 }
 
 func TestForce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	forced := func(serial int64, lineage string, content []byte) state.Create {
 		in := announce(serial, lineage, content)
@@ -243,6 +249,7 @@ func TestForce(t *testing.T) {
 }
 
 func TestTheBaseMustNotMove(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	slow := w.begin(w.ada, 5, file(5, lineage, "slow"))
@@ -254,6 +261,7 @@ func TestTheBaseMustNotMove(t *testing.T) {
 }
 
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	one := w.publish(w.ada, 1, file(1, lineage, "one"))
@@ -313,6 +321,7 @@ func TestRollback(t *testing.T) {
 
 // The pointer moves only from the version that it shows.
 func TestThePointerMovesFromItsBaseOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	one := w.publish(w.ada, 1, file(1, lineage, "one"))
@@ -329,6 +338,7 @@ func TestThePointerMovesFromItsBaseOnly(t *testing.T) {
 
 // The database holds the rules also against a statement that forgets them.
 func TestTheDatabaseRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	v := w.publish(w.ada, 1, file(1, lineage, "x"))

@@ -30,6 +30,7 @@ func mustRead(t *testing.T, text string) state.File {
 }
 
 func TestReadFileAsTofuWritesIt(t *testing.T) {
+	t.Parallel()
 	f, err := state.ReadFile(iotest.OneByteReader(bytes.NewReader(file(12, lineage, "é→🙂"))))
 	require.NoError(t, err)
 	assert.Equal(t, []any{int64(12), lineage, "1.10.6", false, true, true}, []any{f.Serial, f.Lineage, f.TerraformVersion, f.Encrypted, f.HasSerial, f.HasLineage})
@@ -41,6 +42,7 @@ func TestReadFileAsTofuWritesIt(t *testing.T) {
 }
 
 func TestReadFileInUnusualForms(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"no white space":   `{"serial":3,"lineage":"l","outputs":{"o":{"value":1,"type":"number"}}}`,
 		"much white space": " \r\n\t{ \"serial\" :\n 3 ,\t\"lineage\" : \"l\" , \"outputs\" : { \"o\" : { \"value\" : 1 , \"type\" : \"number\" } } } \n\n",
@@ -59,6 +61,7 @@ func TestReadFileInUnusualForms(t *testing.T) {
 }
 
 func TestReadFileResources(t *testing.T) {
+	t.Parallel()
 	f := mustRead(t, `{"serial":0,"lineage":"","resources":[
 		{"mode":"data","type":"t","name":"none","provider":"p","instances":[]},
 		{"name":"three","instances":[{"attributes":{"a":[1,{"b":2}]}},{},{}],"each":"list"},
@@ -68,6 +71,7 @@ func TestReadFileResources(t *testing.T) {
 }
 
 func TestReadFileEncrypted(t *testing.T) {
+	t.Parallel()
 	f := mustRead(t, `{"serial":4,"lineage":"l","meta":{"k":"e30="},"encrypted_data":"QUFB","encryption_version":"v0"}`)
 	assert.Equal(t, []any{true, int64(4), "l", true, true}, []any{f.Encrypted, f.Serial, f.Lineage, f.HasSerial, f.HasLineage})
 	f = mustRead(t, `{"meta":{"k":"e30="},"encrypted_data":"QUFB","encryption_version":"v0"}`)
@@ -75,6 +79,7 @@ func TestReadFileEncrypted(t *testing.T) {
 }
 
 func TestReadFileSerials(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]int64{"0": 0, "1": 1, "9223372036854775807": math.MaxInt64} {
 		f := mustRead(t, `{"serial":`+text+`}`)
 		assert.Equal(t, want, f.Serial)
@@ -86,6 +91,7 @@ func TestReadFileSerials(t *testing.T) {
 }
 
 func TestReadFileRefuses(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"nothing":              ``,
 		"space":                ` `,
@@ -146,6 +152,7 @@ func TestReadFileRefuses(t *testing.T) {
 }
 
 func TestReadFileTellsNothingOfWhatItReads(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2"
 	for _, text := range []string{
 		`{"lineage":["hunter2"]}`, `{"serial":"hunter2"}`, `{"outputs":{"hunter2":"hunter2"}}`, `{"outputs":{"hunter2":{},"hunter2":{}}}`, `hunter2`, `{"a" hunter2}`, `{hunter2:1}`, `{"a":hunter2}`,
@@ -159,6 +166,7 @@ func TestReadFileTellsNothingOfWhatItReads(t *testing.T) {
 // What the reader says is not taken for a fault of the file: a request that broke
 // off is not a malformed state.
 func TestReadFilePassesOnErrors(t *testing.T) {
+	t.Parallel()
 	for _, broke := range []error{io.ErrUnexpectedEOF, errors.New("gone")} {
 		for _, text := range []string{``, `{"serial":1`, `{"lineage":"x`, `{"outputs":{"a":{"value":`, `{"serial":1}`} {
 			_, err := state.ReadFile(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broke)))
@@ -168,6 +176,7 @@ func TestReadFilePassesOnErrors(t *testing.T) {
 }
 
 func TestReadFileOutputsOverTheLimit(t *testing.T) {
+	t.Parallel()
 	big := `{"value":"` + strings.Repeat("x", 5<<20) + `","type":"string"}`
 	f := mustRead(t, `{"serial":1,"outputs":{"a":`+big+`},"lineage":"l"}`)
 	assert.Equal(t, []any{false, 1}, []any{f.OutputsLeftOut, len(f.Outputs)})
@@ -186,6 +195,7 @@ func TestReadFileOutputsOverTheLimit(t *testing.T) {
 // Names that the buffer cuts, that come again and that are escaped are read as
 // encoding/json reads them.
 func TestReadFileResourcesAsJSONReadsThem(t *testing.T) {
+	t.Parallel()
 	type block struct {
 		Module    string `json:"module,omitempty"`
 		Mode      string `json:"mode"`
@@ -214,6 +224,7 @@ func TestReadFileResourcesAsJSONReadsThem(t *testing.T) {
 }
 
 func TestReadFileResourcesOverTheLimit(t *testing.T) {
+	t.Parallel()
 	const many = 400_000
 	f := mustRead(t, `{"serial":1,"resources":[{}`+strings.Repeat(",{}", many-1)+`]}`)
 	assert.Equal(t, []any{many, 0}, []any{f.ResourceCount, len(f.Resources)})
@@ -237,6 +248,7 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// Not parallel: it measures the memory of the process.
 func TestReadFileTakesAnyLengthInConstantMemory(t *testing.T) {
 	size := 200 << 20
 	if testing.Short() {
@@ -254,6 +266,7 @@ func TestReadFileTakesAnyLengthInConstantMemory(t *testing.T) {
 // Strings are looked at in words of eight bytes: every byte, at every place of a word,
 // is judged as encoding/json judges it, and so is an escape that the buffer cuts.
 func TestReadFileJudgesEveryByteOfAString(t *testing.T) {
+	t.Parallel()
 	judge := func(content string, r io.Reader) {
 		_, err := state.ReadFile(r)
 		assert.Equalf(t, json.Valid([]byte(content)), err == nil, "%.100q: %v", content, err)

@@ -64,6 +64,7 @@ func (w world) race(n int, serial int64) ([]byte, ids.StateVersion) {
 
 // Show 4: two writers of one serial, a thousand times.
 func TestTwoWritersOfOneSerial(t *testing.T) {
+	t.Parallel()
 	rounds := int64(1000)
 	if testing.Short() {
 		rounds = 50
@@ -79,6 +80,7 @@ func TestTwoWritersOfOneSerial(t *testing.T) {
 }
 
 func TestTwentyPublishersOfOneSerial(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	for serial := range int64(5) {
@@ -90,6 +92,7 @@ func TestTwentyPublishersOfOneSerial(t *testing.T) {
 
 // The same create and the same bytes twice at once are one version.
 func TestTwoRequestsForOneVersion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	for serial := range int64(20) {
@@ -112,6 +115,7 @@ func TestTwoRequestsForOneVersion(t *testing.T) {
 
 // A writer that loses its lock while its bytes arrive is refused at their end.
 func TestForceUnlockInTheMiddleOfAnUpload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	first := w.publish(w.ada, 1, file(1, lineage, "a"))
@@ -140,6 +144,7 @@ func TestForceUnlockInTheMiddleOfAnUpload(t *testing.T) {
 // A force-unlock that has begun, and not yet committed, is waited for: the upload
 // decides by what comes of it.
 func TestAnUploadWaitsForAForceUnlock(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, "x")

@@ -44,6 +44,7 @@ func gatewayStore(t *testing.T) artifacts.ObjectStore {
 }
 
 func TestPublishThroughS3(t *testing.T) {
+	t.Parallel()
 	w := newWorldOn(t, gatewayStore(t))
 	w.lock(w.ada)
 	for serial, size := range []int{1, 70_000, 12 << 20} { // the last takes several parts

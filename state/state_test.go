@@ -19,6 +19,7 @@ import (
 )
 
 func TestPublishAndReadBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, err := w.Current(ctx, w.ada, w.ws)
 	wantFault(t, err, fault.NotFound, "no_state")
@@ -69,6 +70,7 @@ func TestPublishAndReadBack(t *testing.T) {
 }
 
 func TestResourcesAreThereWhereverOneVersionIsShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, "x")
@@ -96,6 +98,7 @@ func TestResourcesAreThereWhereverOneVersionIsShown(t *testing.T) {
 }
 
 func TestVersionsAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	var published []ids.StateVersion
@@ -121,6 +124,7 @@ func TestVersionsAreListedNewestFirst(t *testing.T) {
 }
 
 func TestJSONFormInAnyOrder(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{"before", "after"} {
 		t.Run(order, func(t *testing.T) {
 			w := newWorld(t)
@@ -158,6 +162,7 @@ func TestJSONFormInAnyOrder(t *testing.T) {
 }
 
 func TestClientEncryptedState(t *testing.T) {
+	t.Parallel()
 	envelope := func(serial, secret string) []byte {
 		return []byte(`{` + serial + `"meta":{"key_provider.pbkdf2.k":"eyJ9"},"encrypted_data":"` + secret + `","encryption_version":"v0"}`)
 	}
@@ -185,6 +190,7 @@ func TestClientEncryptedState(t *testing.T) {
 }
 
 func TestTheBytesDecideNotTheDeclaration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	first := w.publish(w.ada, 5, file(5, lineage, "a"))
@@ -244,6 +250,7 @@ func (w world) wantEvidence(id ids.StateVersion, code string, content []byte) {
 }
 
 func TestDeclarationsAreCheckedEarly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	w.publish(w.ada, 5, file(5, lineage, "a"))
@@ -273,6 +280,7 @@ func TestDeclarationsAreCheckedEarly(t *testing.T) {
 }
 
 func TestBytesThatAreNoState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	for name, content := range map[string]string{
@@ -297,6 +305,7 @@ func TestBytesThatAreNoState(t *testing.T) {
 }
 
 func TestWrongDigestChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, "x")
@@ -311,6 +320,7 @@ func TestWrongDigestChangesNothing(t *testing.T) {
 }
 
 func TestRepeats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tok := w.lock(w.ada)
 	content := file(1, lineage, "x")
@@ -348,6 +358,7 @@ func TestRepeats(t *testing.T) {
 }
 
 func TestAnUploadMustBeginInTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, "x")
@@ -384,6 +395,7 @@ func TestAnUploadMustBeginInTime(t *testing.T) {
 
 // An aborted request leaves a claim, and no version that anybody sees as current.
 func TestAnUploadThatBreaksOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	content := file(1, lineage, strings.Repeat("x", 1<<20))
@@ -410,6 +422,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // What OpenTofu marks as sensitive, and all that belongs to the state, stands
 // nowhere in plain: not in any column of any table, not in the store.
 func TestNothingOfAStateIsStoredInPlain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	const secret = "hunter2-tellnobody"
@@ -468,6 +481,7 @@ func (w world) columnsWith(text string) (found []string) {
 // brings the earlier one back.
 // TestAJumpOfTheSerialIsRemarked: case 8. Somebody set it by hand; what follows goes on from there.
 func TestAJumpOfTheSerialIsRemarked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	skipped := func(id ids.StateVersion) int64 {
@@ -479,6 +493,7 @@ func TestAJumpOfTheSerialIsRemarked(t *testing.T) {
 }
 
 func TestAnEmptiedStateIsRemarked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.lock(w.ada)
 	remarked := func(id ids.StateVersion) bool {

@@ -16,6 +16,7 @@ import (
 // TestOnlyTheSerialIsRewritten: whatever stands around it stays as it is, also beyond the
 // first buffer, and a serial of something else in the file is not touched.
 func TestOnlyTheSerialIsRewritten(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 200_000)
 	for name, text := range map[string]string{
 		"as tofu writes it":  `{"version":4,"serial": @,"lineage":"l","resources":[{"serial":7}]}`,
@@ -37,6 +38,7 @@ func TestOnlyTheSerialIsRewritten(t *testing.T) {
 }
 
 func TestWhatIsNoStateIsNotInspected(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "{", `{"version":4}`, `{"serial":1}`, `{"lineage":"l"}`, `{"serial":1,"serial":1,"lineage":"l"}`, "not json"} {
 		_, err := state.Inspect(strings.NewReader(text))
 		assert.True(t, fault.HasCode(err, "state_malformed"), "%q: %v", text, err)

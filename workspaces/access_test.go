@@ -14,6 +14,7 @@ func said[T any](v T) *T { return &v }
 // Each word of each part, and each flag, is stored as levels that give its action and
 // read back as the same word.
 func TestAnAccessIsReadBackFromItsLevels(t *testing.T) {
+	t.Parallel()
 	for _, p := range []place{inWorkspace, inProject} {
 		for _, fixed := range p.fixed {
 			levels, err := p.levels(Access{}, AccessChanges{Level: &fixed})
@@ -59,6 +60,7 @@ func TestAnAccessIsReadBackFromItsLevels(t *testing.T) {
 
 // Every level that can be stored has a row, and gives nothing of the organization's own.
 func TestStoredLevelsAreOfTheirPlace(t *testing.T) {
+	t.Parallel()
 	stored := []authz.Level{}
 	for _, p := range []place{inWorkspace, inProject} {
 		for _, fixed := range p.fixed {
@@ -83,6 +85,7 @@ func TestStoredLevelsAreOfTheirPlace(t *testing.T) {
 }
 
 func TestWhatAnAccessCannotBe(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]AccessChanges{
 		"blank":               {},
 		"unknown":             {Level: said("king")},

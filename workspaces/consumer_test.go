@@ -41,6 +41,7 @@ func (w world) consumers(ws workspaces.Workspace) (names []string) {
 // Whose runs read a workspace's state beside its own: those of all its organization, of its
 // project, or of those that are named.
 func TestWhoReadsTheStateOfAWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -99,6 +100,7 @@ func contains(list []string, name string) bool {
 }
 
 func TestConsumersAreNamedAndTakenAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	source, a, b, c := w.workspace("acme", "source"), w.workspace("acme", "a"), w.workspace("acme", "b"), w.workspace("acme", "c")
 	foreign := w.workspace("other", "foreign")

@@ -12,6 +12,7 @@ import (
 
 // A person looks at every failed apply of a production workspace, however it came to be one.
 func TestAProductionWorkspaceNeverReleasesByItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	release := workspaces.Settings{FailedApply: ptr(workspaces.ReleaseWhenProven)}
 	production := workspaces.Settings{EnvironmentClass: ptr(workspaces.Production)}

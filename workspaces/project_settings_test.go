@@ -15,6 +15,7 @@ import (
 // What an organization settles reaches its projects and workspaces, except those that say
 // something themselves; and each can go back to inheriting.
 func TestTheExecutionModeIsInherited(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -61,6 +62,7 @@ func TestTheExecutionModeIsInherited(t *testing.T) {
 }
 
 func TestAProjectIsDeletedWhenItIsEmpty(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -81,6 +83,7 @@ func TestAProjectIsDeletedWhenItIsEmpty(t *testing.T) {
 }
 
 func TestBindingsOfAProjectReachItsWorkspaces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net", ProjectSettings: workspaces.ProjectSettings{
 		Bindings: &[]workspaces.TagBinding{{Key: "env", Value: "prod"}, {Key: "cost", Value: "1"}},

@@ -13,6 +13,7 @@ import (
 )
 
 func TestANewOrganizationHasItsDefaultProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	projects, total, err := w.Projects(ctx, w.member, "acme", workspaces.ProjectFilter{}, workspaces.Page{})
 	require.NoError(t, err)
@@ -34,6 +35,7 @@ func TestANewOrganizationHasItsDefaultProject(t *testing.T) {
 }
 
 func TestProjectsAreFoundByExactNamesAndNeverMissing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	net, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "Net work_1-a", Description: "cables"})
 	require.NoError(t, err)
@@ -54,6 +56,7 @@ func TestProjectsAreFoundByExactNamesAndNeverMissing(t *testing.T) {
 }
 
 func TestCreateProjectHoldsTheRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"", "ab", " ab", "abc ", strings.Repeat("a", 41), "a/b", "a.b.c", "äää", "abc\x00", "abc\n"} {
 		_, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: name})
@@ -69,6 +72,7 @@ func TestCreateProjectHoldsTheRules(t *testing.T) {
 }
 
 func TestForeignProjectsReadLikeUnknownOnes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	foreign, err := w.DefaultProject(ctx, system, "other")
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSSHKeysAreKeptSealedAndGivenToWorkspaces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key, err := w.CreateSSHKey(ctx, w.owner, "acme", "git", "PRIVATE")
 	require.NoError(t, err)
@@ -49,6 +50,7 @@ func TestSSHKeysAreKeptSealedAndGivenToWorkspaces(t *testing.T) {
 }
 
 func TestRetentionPolicies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	none, err := w.Retention(ctx, w.member, ws.ID)

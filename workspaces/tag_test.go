@@ -36,6 +36,7 @@ func (w world) tagNames(id ids.Workspace) []string {
 }
 
 func TestTagsComeAndGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.tagged("w", "b", "a", "b")
 	assert.Equal(t, []string{"a", "b"}, ws.TagNames, "in order and once")
@@ -63,6 +64,7 @@ func TestTagsComeAndGo(t *testing.T) {
 }
 
 func TestTagsHoldTheirRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	for _, name := range []string{"", "a b", "a,b", "ä", "a/b", "a\x00", strings.Repeat("a", 256)} {
@@ -81,6 +83,7 @@ func TestTagsHoldTheirRules(t *testing.T) {
 }
 
 func TestTheTagsOfAnOrganization(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.tagged("a", "one", "two")
 	b := w.tagged("b", "two", "three")
@@ -128,6 +131,7 @@ func TestTheTagsOfAnOrganization(t *testing.T) {
 
 // Case 82: what selects, selects: never everything.
 func TestListSelectsByTagsNamesAndBindings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.tagged("app-prod", "app", "prod")
 	w.tagged("app-dev", "app", "dev")
@@ -176,6 +180,7 @@ func TestListSelectsByTagsNamesAndBindings(t *testing.T) {
 }
 
 func TestTagBindings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	set, err := w.SetBindings(ctx, w.owner, ws.ID, []workspaces.TagBinding{{Key: "foo", Value: "bar"}, {Key: "baz"}})

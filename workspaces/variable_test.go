@@ -35,6 +35,7 @@ func (w world) resolved(ws workspaces.Workspace) map[string]string {
 }
 
 func TestVariablesComeBackByteForByte(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	values := map[string]string{
@@ -56,6 +57,7 @@ func TestVariablesComeBackByteForByte(t *testing.T) {
 }
 
 func TestSensitiveValuesAreNotShownAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	v := w.variable(ws.ID, workspaces.Variable{Key: "TOKEN", Value: "s3cret", Category: workspaces.Env, Sensitive: true, Description: "of the cloud"})
@@ -72,6 +74,7 @@ func TestSensitiveValuesAreNotShownAgain(t *testing.T) {
 }
 
 func TestVariableValuesAreSealedForTheirVariable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	one := w.variable(ws.ID, workspaces.Variable{Key: "one", Value: "first value", Category: workspaces.Terraform})
@@ -97,6 +100,7 @@ func TestVariableValuesAreSealedForTheirVariable(t *testing.T) {
 }
 
 func TestUpdateVariable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws, neighbour := w.workspace("acme", "w"), w.workspace("acme", "n")
 	v := w.variable(ws.ID, workspaces.Variable{Key: "region", Value: "eu", Category: workspaces.Terraform})
@@ -128,6 +132,7 @@ func TestUpdateVariable(t *testing.T) {
 }
 
 func TestDeleteVariable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws, neighbour := w.workspace("acme", "w"), w.workspace("acme", "n")
 	v := w.variable(ws.ID, workspaces.Variable{Key: "a", Category: workspaces.Terraform})
@@ -141,6 +146,7 @@ func TestDeleteVariable(t *testing.T) {
 }
 
 func TestVariablesHoldTheirRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	for _, v := range []workspaces.Variable{
@@ -179,6 +185,7 @@ func TestVariablesHoldTheirRules(t *testing.T) {
 }
 
 func TestReservedVariablesAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	for _, key := range []string{

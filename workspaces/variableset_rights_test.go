@@ -24,6 +24,7 @@ func (w world) inProject(project ids.Project, levels ...authz.Level) authz.Actor
 // What is in a set has the rights of the set: neither to write variables of workspaces nor to
 // read them is a right to a set, and who has the right to sets needs no other.
 func TestVariablesOfASetTakeTheRightToSets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -71,6 +72,7 @@ func TestVariablesOfASetTakeTheRightToSets(t *testing.T) {
 // A set of a project reaches nothing outside of it, whatever it is applied to and wherever
 // that has moved since.
 func TestASetOfAProjectStaysInIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -108,6 +110,7 @@ func TestASetOfAProjectStaysInIt(t *testing.T) {
 
 // Runs that the clock starts have the rights of whoever set the clock, so he must have them.
 func TestWhoLetsTheClockStartRunsMayStartThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	soon := ptr(ws.CreatedAt.AddDate(1, 0, 0))
@@ -124,6 +127,7 @@ func TestWhoLetsTheClockStartRunsMayStartThem(t *testing.T) {
 
 // Consumers and projects that one does not see are neither shown nor counted.
 func TestConsumersAndProjectsThatOneDoesNotSee(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ func (w world) set(name string, c workspaces.SetChanges, values map[string]strin
 // The more specific goes before the less specific, the first name before the last; with
 // priority it is the other way round, and above what a run says itself.
 func TestThePrecedenceOfVariableSets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -73,6 +74,7 @@ func TestThePrecedenceOfVariableSets(t *testing.T) {
 }
 
 func TestVariableSetsRefuse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 )
 
 func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "Prod-1_a"})
 	require.NoError(t, err)
@@ -45,6 +46,7 @@ func TestCreateGivesDefaultsAndAFreeFence(t *testing.T) {
 }
 
 func TestCreateTakesEverySetting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	never := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
@@ -70,6 +72,7 @@ func TestCreateTakesEverySetting(t *testing.T) {
 }
 
 func TestWorkspaceNames(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "taken")
 	w.workspace("acme", "Taken")
@@ -94,6 +97,7 @@ func TestWorkspaceNames(t *testing.T) {
 }
 
 func TestSettingsHoldTheirRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 
@@ -135,6 +139,7 @@ func TestSettingsHoldTheirRules(t *testing.T) {
 }
 
 func TestForeignProjectsCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	foreign, err := w.DefaultProject(ctx, system, "other")
@@ -146,6 +151,7 @@ func TestForeignProjectsCannotBeUsed(t *testing.T) {
 }
 
 func TestUpdateChangesWhatIsSaid(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -174,6 +180,7 @@ func TestUpdateChangesWhatIsSaid(t *testing.T) {
 }
 
 func TestMembersReadAndStrangersSeeNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	_, err := w.Create(ctx, w.member, "acme", workspaces.NewWorkspace{Name: "new"})
@@ -205,6 +212,7 @@ func TestMembersReadAndStrangersSeeNothing(t *testing.T) {
 }
 
 func TestAnAttemptSeesOnlyItsWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	mine, neighbour := w.workspace("acme", "mine"), w.workspace("acme", "neighbour")
 	attempt := authz.Actor{Kind: authz.AttemptActor, Attempt: "att-1", Organization: w.acme.ID, Workspace: mine.ID, Phase: authz.Plan}
@@ -224,6 +232,7 @@ func TestAnAttemptSeesOnlyItsWorkspace(t *testing.T) {
 }
 
 func TestListPagesInAStableOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net"})
 	require.NoError(t, err)
@@ -265,6 +274,7 @@ func TestListPagesInAStableOrder(t *testing.T) {
 }
 
 func TestATombstoneFreesTheName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	require.NoError(t, w.tx(func(tx postgres.Tx) error { return workspaces.Tombstone(ctx, tx, w.owner, ws.ID) }))
@@ -290,6 +300,7 @@ func TestATombstoneFreesTheName(t *testing.T) {
 
 // A tombstone may outlive its project.
 func TestAnUndeletedWorkspaceHasAProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.owner
 	admin.SiteAdmin = true
@@ -309,6 +320,7 @@ func TestAnUndeletedWorkspaceHasAProject(t *testing.T) {
 }
 
 func TestTheFenceIsReadWithTheWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	holder := fence.Holder{Kind: fence.User, ID: string(w.owner.User), Name: "ada"}
@@ -329,6 +341,7 @@ func TestTheFenceIsReadWithTheWorkspace(t *testing.T) {
 }
 
 func TestTheDatabaseRefusesAWorkspaceInAForeignProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ws := w.workspace("acme", "w")
 	foreign, err := w.DefaultProject(ctx, system, "other")

@@ -32,11 +32,11 @@ var serverURL = sync.OnceValues(func() (string, error) {
 // would tell the watcher that this process has died.
 var stopServer func()
 
-// StartServer starts a cluster for tests in a temporary folder and gives the address of
-// its database "postgres". stop ends and removes it; should this process die before, a
+// StartServer starts a cluster for tests in a temporary folder, in memory where the system has
+// room there, and gives the address of its database "postgres". stop ends and removes it; should this process die before, a
 // watcher does.
 func StartServer(ctx context.Context) (address string, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "holdfast-testdb-")
+	dir, err := os.MkdirTemp(memoryDisk(), "holdfast-testdb-")
 	if err != nil {
 		return "", nil, err
 	}

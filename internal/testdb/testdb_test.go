@@ -3,8 +3,11 @@ package testdb_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,9 +71,7 @@ func TestWantViolationNamesBoth(t *testing.T) {
 }
 
 func TestTheServerGoesWithItsProcess(t *testing.T) {
-	temporary := t.TempDir()
 	process := exec.Command(os.Args[0], "play-test-process")
-	process.Env = append(os.Environ(), "TMPDIR="+temporary)
 	out, err := process.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, process.Start())
@@ -79,11 +80,18 @@ func TestTheServerGoesWithItsProcess(t *testing.T) {
 	db, err := postgres.Open(context.Background(), strings.TrimSpace(address))
 	require.NoError(t, err, "the server answers")
 	defer db.Close()
+	var folder string // of the server
+	require.NoError(t, postgres.InTx(context.Background(), db, "test", func(tx postgres.Tx) error {
+		data, err := postgres.Value[string](context.Background(), tx, "show data_directory", postgres.Args{})
+		folder = filepath.Dir(data)
+		return err
+	}))
+	require.DirExists(t, folder)
 
 	require.NoError(t, process.Process.Kill())
 	_ = process.Wait()
 	assert.Eventually(t, func() bool {
-		entries, err := os.ReadDir(temporary)
-		return err == nil && len(entries) == 0 && db.Ping(context.Background()) != nil
+		_, err := os.Stat(folder)
+		return errors.Is(err, fs.ErrNotExist) && db.Ping(context.Background()) != nil
 	}, time.Minute, 20*time.Millisecond)
 }
