@@ -17,7 +17,7 @@ tool_versions t
 -- name: ToolVersions
 select {ToolVersionColumns} from {ToolVersionsInUse}
 {SelectedToolVersions}
- order by case when t.version ~ '^[0-9]{1,9}(\.[0-9]{1,9})*(-|$)' then string_to_array(split_part(t.version, '-', 1), '.')::bigint[] end desc nulls last,
+ order by case when t.version ~ '^[0-9]{1,20}(\.[0-9]{1,20})*(-|$)' then string_to_array(split_part(t.version, '-', 1), '.')::numeric[] end desc nulls last,
           position('-' in t.version) > 0, t.version collate "C" desc
  limit @limit offset @offset;
 

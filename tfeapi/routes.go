@@ -252,5 +252,5 @@ func (s *server) routes() []route {
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
 	}...)
-	return slices.Concat(routes, s.adminRoutes(), s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
+	return slices.Concat(routes, s.adminRoutes(), s.oauthRoutes(), s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
 }

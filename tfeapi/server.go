@@ -30,6 +30,7 @@ import (
 	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -46,6 +47,7 @@ type Deps struct {
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
 	Site         *site.Service
+	VCS          *vcs.Service
 	Policies     *policies.Service
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service

@@ -36,6 +36,7 @@ import (
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
+	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/web"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -212,7 +213,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: site.New(s.db), Policies: s.policies, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Policies: s.policies, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
