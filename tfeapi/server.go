@@ -48,6 +48,7 @@ type Deps struct {
 	Gates        *gates.Service
 	Site         *site.Service
 	VCS          *vcs.Service
+	Identity     *site.Identity // has the keys by which runs prove what they are
 	Policies     *policies.Service
 	// Notifications keeps who is told what.
 	Notifications *notifications.Service
