@@ -63,8 +63,15 @@ type sentinelVersionView struct {
 
 func (*sentinelVersionView) relations() relations { return nil }
 
+// unknownBuild is shown of a version of which nobody has said where it is found, because a
+// runner brought it: clients expect a build.
+var unknownBuild = site.Arch{OS: "linux", Arch: "amd64"}
+
 func newToolVersionView(v site.ToolVersion) view {
 	build := v.Build()
+	if len(v.Archs) == 0 {
+		v.Archs = []site.Arch{unknownBuild}
+	}
 	shown := &terraformVersionView{
 		ID: string(v.ID), Version: v.Version, URL: build.URL, Sha: build.Sha, Official: v.Official, Enabled: v.Enabled, Beta: v.Beta, Deprecated: v.Deprecated,
 		DeprecatedReason: v.DeprecatedReason, Usage: v.Usage, CreatedAt: v.CreatedAt, Archs: v.Archs,

@@ -223,7 +223,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
+		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Site: site.New(s.db), Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
 	})
 	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
 	// POST loses its body.
