@@ -18,7 +18,7 @@ select version, root_version, wrapped
  where organization_id = @organization and version = @version
 
 -- name: RootVersions
-select root_version from organization_keys union select root_version from totp_factors order by root_version
+select root_version from organization_keys union select root_version from totp_factors union select root_version from signing_keys order by root_version
 
 -- name: ObjectInsert
 -- The intent: bytes may exist from now on, and do not count.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-run/holdfast/runnerapi/wire"
@@ -25,7 +26,14 @@ var reserved = []string{
 	"TF_APPEND_USER_AGENT", "TF_DISABLE_PLUGIN_TLS", "TF_SKIP_PROVIDER_VERIFY",
 }
 
+// identity are the names of the token by which a run proves to a cloud what it is, and of
+// whom it is for. The server gives the token; nobody else can say these names.
+var identity = []string{"TFC_WORKLOAD_IDENTITY_TOKEN", "TFC_WORKLOAD_IDENTITY_AUDIENCE"}
+
 func isReserved(name string) bool {
+	if slices.Contains(identity, name) {
+		return false
+	}
 	for _, pattern := range reserved {
 		if prefix, any := strings.CutSuffix(pattern, "*"); name == pattern || (any && strings.HasPrefix(name, prefix)) {
 			return true

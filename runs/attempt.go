@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/site"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // Poll records the polling runner and assigns it the attempt whose turn it is; found
@@ -185,17 +187,42 @@ func (s *Service) Input(ctx context.Context, actor authz.Actor, kind artifacts.K
 }
 
 // InputVariables gives the values the run was created with: the workspace's first,
-// then the run's own.
+// then the run's own; and, where they name whom it is for, a token of what the run is.
 func (s *Service) InputVariables(ctx context.Context, actor authz.Actor) (list []Variable, err error) {
+	var r Run
+	var a dispatch.Attempt
+	var w workspaces.Workspace
 	err = postgres.InSnapshot(ctx, s.db, "runs.input-variables", func(tx postgres.Tx) error {
-		r, err := load(ctx, tx, actor.Run)
-		if err != nil {
+		if r, err = load(ctx, tx, actor.Run); err != nil {
 			return err
 		}
-		list, err = s.openVariables(ctx, tx, r.OrganizationID, snapshotLabel(r.ID), r.VariablesSealed)
+		if list, err = s.openVariables(ctx, tx, r.OrganizationID, snapshotLabel(r.ID), r.VariablesSealed); err != nil || identityAudience(list) == "" {
+			return err
+		}
+		if w, err = workspaces.Load(ctx, tx, r.WorkspaceID); err != nil {
+			return err
+		}
+		a, err = dispatch.Get(ctx, tx, actor.Attempt)
 		return err
 	})
-	return list, err
+	if err != nil || s.settings.Identity == nil || identityAudience(list) == "" || a.TokenExpiresAt == nil {
+		return list, err
+	}
+	token, err := s.settings.Identity(ctx, site.Claims{
+		Audience: identityAudience(list), OrganizationID: string(r.OrganizationID), OrganizationName: w.OrganizationName, ProjectID: string(w.Project), ProjectName: w.ProjectName,
+		WorkspaceID: string(w.ID), WorkspaceName: w.Name, RunID: string(r.ID), Phase: string(a.Phase), ExpiresAt: *a.TokenExpiresAt,
+	})
+	return append(list, Variable{Key: "TFC_WORKLOAD_IDENTITY_TOKEN", Value: token, Env: true}), err
+}
+
+// identityAudience is for whom a run wants a token of what it is, or empty.
+func identityAudience(list []Variable) (audience string) {
+	for _, v := range list {
+		if v.Env && v.Key == workspaces.IdentityAudience {
+			audience = v.Value // the later one wins
+		}
+	}
+	return audience
 }
 
 // artifactLimits bounds what an attempt may hand over, by kind, in bytes.

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -43,12 +44,14 @@ type Settings struct {
 	ForceCancelGrace time.Duration // from a cancel until it may be forced (G-44)
 	// BootstrapLifetime is how long the bootstrap capability of a session can be redeemed (AU-11).
 	BootstrapLifetime time.Duration
-	ReplayWindow      time.Duration // in which the same POST is the same run (amendment 13)
-	TaskProgress      time.Duration // from a run task's request to the first word of its service
-	TaskTTL           time.Duration // to the last
-	LogLimit          int64         // bytes of one phase's log
-	LaunchLimit       int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
-	Build             string        // of this server's code, kept on every run it creates (RL-04)
+	// Identity signs tokens by which runs prove what they are to others; nil signs none.
+	Identity     func(context.Context, site.Claims) (string, error)
+	ReplayWindow time.Duration // in which the same POST is the same run (amendment 13)
+	TaskProgress time.Duration // from a run task's request to the first word of its service
+	TaskTTL      time.Duration // to the last
+	LogLimit     int64         // bytes of one phase's log
+	LaunchLimit  int64         // bytes of configuration, lock file and predecessor state together (PL-06, G-29)
+	Build        string        // of this server's code, kept on every run it creates (RL-04)
 	// StepUp answers nil for an actor that proved lately who it is. Nil: nobody did.
 	StepUp func(ctx context.Context, tx postgres.Tx, actor authz.Actor) error
 }

@@ -17,7 +17,7 @@ tool_versions t
 -- name: ToolVersions
 select {ToolVersionColumns} from {ToolVersionsInUse}
 {SelectedToolVersions}
- order by case when t.version ~ '^[0-9]{1,9}(\.[0-9]{1,9})*(-|$)' then string_to_array(split_part(t.version, '-', 1), '.')::bigint[] end desc nulls last,
+ order by case when t.version ~ '^[0-9]{1,20}(\.[0-9]{1,20})*(-|$)' then string_to_array(split_part(t.version, '-', 1), '.')::numeric[] end desc nulls last,
           position('-' in t.version) > 0, t.version collate "C" desc
  limit @limit offset @offset;
 
@@ -75,3 +75,18 @@ update site_settings
        error_text = coalesce(@error_text::text, error_text),
        new_user = coalesce(@new_user::text, new_user)
 returning {SettingsColumns};
+
+-- fragment: SigningKeyColumns
+id, root_version, private_sealed, public
+
+-- name: SigningKeys
+select {SigningKeyColumns} from signing_keys order by created_at desc, id;
+
+-- name: SigningKeyNewest
+select {SigningKeyColumns} from signing_keys order by created_at desc, id limit 1;
+
+-- name: SigningKeyInsert
+insert into signing_keys (id, root_version, private_sealed, public) values (@id, @root_version, @private_sealed, @public);
+
+-- name: SigningKeysTrim
+delete from signing_keys where id <> (select id from signing_keys order by created_at desc, id limit 1);

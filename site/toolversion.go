@@ -72,13 +72,13 @@ type ToolVersionChanges struct {
 }
 
 const (
-	longestVersion = 60
+	longestVersion = 80
 	longestURL     = 1024
 	mostArchs      = 20
 )
 
 var (
-	exactVersion = regexp.MustCompile(`^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(-[0-9A-Za-z][0-9A-Za-z.-]{0,40})?$`)
+	exactVersion = regexp.MustCompile(`^[0-9]{1,20}\.[0-9]{1,20}\.[0-9]{1,20}(-[0-9A-Za-z][0-9A-Za-z.-]{0,40})?$`)
 	sha256Hex    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 

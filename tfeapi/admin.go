@@ -53,6 +53,8 @@ func (s *server) adminRoutes() []route {
 		{method: patch, path: admin + "customization-settings", handle: s.updateCustomization},
 		{method: get, path: admin + "cost-estimation-settings", handle: s.readCostSettings},
 		{method: patch, path: admin + "cost-estimation-settings", handle: s.updateCostSettings},
+		{method: post, path: admin + "oidc-settings/actions/rotate-key", handle: onSigningKeys(s.Identity.Rotate)},
+		{method: post, path: admin + "oidc-settings/actions/trim-key", handle: onSigningKeys(s.Identity.Trim)},
 		{method: get, path: admin + "smtp-settings", handle: s.readSMTP},
 		{method: patch, path: admin + "smtp-settings", handle: s.updateSMTP},
 		{method: get, path: admin + "twilio-settings", handle: s.readTwilio},

@@ -74,6 +74,13 @@ func (s *server) listAdminRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	for name := range r.includes() {
+		switch name {
+		case "", "workspace", "workspace.organization", "workspace.organization.owners":
+		default: // in the words that clients know
+			return answer{}, fault.New(fault.Malformed, "invalid_parameter", "Invalid include parameter: a run includes workspace and workspace.organization, not %q.", name)
+		}
+	}
 	f := runs.SiteFilter{Query: r.query.Get("q"), Limit: p.limit(), Offset: p.offset()}
 	if f.Since, err = instantOf(r, "filter[from]"); err != nil {
 		return answer{}, err

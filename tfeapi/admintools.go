@@ -9,8 +9,9 @@ import (
 
 // The catalogue of tools, for site admins.
 
-// toolVersion is what an entry of any tool shows.
-type toolVersion struct {
+// terraformVersionView is an entry of the catalogue. Those of the other tools differ by their type.
+type terraformVersionView struct {
+	ID               string      `jsonapi:"primary,terraform-versions"`
 	Version          string      `jsonapi:"attr,version"`
 	URL              string      `jsonapi:"attr,url"`
 	Sha              string      `jsonapi:"attr,sha"`
@@ -24,38 +25,64 @@ type toolVersion struct {
 	Archs            []site.Arch `jsonapi:"attr,archs"`
 }
 
-func (*toolVersion) relations() relations { return nil }
+func (*terraformVersionView) relations() relations { return nil }
 
-// An entry goes by the type of its tool.
-type (
-	terraformVersionView struct {
-		ID string `jsonapi:"primary,terraform-versions"`
-		*toolVersion
-	}
-	opaVersionView struct {
-		ID string `jsonapi:"primary,opa-versions"`
-		*toolVersion
-	}
-	sentinelVersionView struct {
-		ID string `jsonapi:"primary,sentinel-versions"`
-		*toolVersion
-	}
-)
+// opaVersionView is the same for OPA.
+type opaVersionView struct {
+	ID               string      `jsonapi:"primary,opa-versions"`
+	Version          string      `jsonapi:"attr,version"`
+	URL              string      `jsonapi:"attr,url"`
+	Sha              string      `jsonapi:"attr,sha"`
+	Official         bool        `jsonapi:"attr,official"`
+	Enabled          bool        `jsonapi:"attr,enabled"`
+	Beta             bool        `jsonapi:"attr,beta"`
+	Deprecated       bool        `jsonapi:"attr,deprecated"`
+	DeprecatedReason *string     `jsonapi:"attr,deprecated-reason"`
+	Usage            int         `jsonapi:"attr,usage"`
+	CreatedAt        time.Time   `jsonapi:"attr,created-at,iso8601"`
+	Archs            []site.Arch `jsonapi:"attr,archs"`
+}
+
+func (*opaVersionView) relations() relations { return nil }
+
+// sentinelVersionView is the same for Sentinel.
+type sentinelVersionView struct {
+	ID               string      `jsonapi:"primary,sentinel-versions"`
+	Version          string      `jsonapi:"attr,version"`
+	URL              string      `jsonapi:"attr,url"`
+	Sha              string      `jsonapi:"attr,sha"`
+	Official         bool        `jsonapi:"attr,official"`
+	Enabled          bool        `jsonapi:"attr,enabled"`
+	Beta             bool        `jsonapi:"attr,beta"`
+	Deprecated       bool        `jsonapi:"attr,deprecated"`
+	DeprecatedReason *string     `jsonapi:"attr,deprecated-reason"`
+	Usage            int         `jsonapi:"attr,usage"`
+	CreatedAt        time.Time   `jsonapi:"attr,created-at,iso8601"`
+	Archs            []site.Arch `jsonapi:"attr,archs"`
+}
+
+func (*sentinelVersionView) relations() relations { return nil }
+
+// unknownBuild is shown of a version of which nobody has said where it is found, because a
+// runner brought it: clients expect a build.
+var unknownBuild = site.Arch{OS: "linux", Arch: "amd64"}
 
 func newToolVersionView(v site.ToolVersion) view {
 	build := v.Build()
-	shown := &toolVersion{
-		Version: v.Version, URL: build.URL, Sha: build.Sha, Official: v.Official, Enabled: v.Enabled, Beta: v.Beta, Deprecated: v.Deprecated,
+	if len(v.Archs) == 0 {
+		v.Archs = []site.Arch{unknownBuild}
+	}
+	shown := &terraformVersionView{
+		ID: string(v.ID), Version: v.Version, URL: build.URL, Sha: build.Sha, Official: v.Official, Enabled: v.Enabled, Beta: v.Beta, Deprecated: v.Deprecated,
 		DeprecatedReason: v.DeprecatedReason, Usage: v.Usage, CreatedAt: v.CreatedAt, Archs: v.Archs,
 	}
 	switch v.Tool {
 	case site.OPA:
-		return &opaVersionView{string(v.ID), shown}
+		return (*opaVersionView)(shown)
 	case site.Sentinel:
-		return &sentinelVersionView{string(v.ID), shown}
-	default:
-		return &terraformVersionView{string(v.ID), shown}
+		return (*sentinelVersionView)(shown)
 	}
+	return shown
 }
 
 func toolVersionAnswer(v site.ToolVersion, err error, draw func(view) answer) (answer, error) {

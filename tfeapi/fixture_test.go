@@ -36,6 +36,7 @@ import (
 	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -102,7 +103,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Approvals: approvals.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Registry: registry.New(db, objects, registry.DefaultLimits()), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Identity: site.NewIdentity(db, objects), VCS: vcs.New(db, objects), Approvals: approvals.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Registry: registry.New(db, objects, registry.DefaultLimits()), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = described(t, New(w.deps))

@@ -41,7 +41,7 @@ func (s *server) membershipIncludes(r *request, wanted includes, list ...account
 		users, teams = append(users, m.User), append(teams, m.Teams...)
 	}
 	if wanted["user"] {
-		if included, err = s.userViews(r, users); err != nil {
+		if included, err = s.memberViews(r, users, list); err != nil {
 			return nil, err
 		}
 	}
@@ -55,6 +55,25 @@ func (s *server) membershipIncludes(r *request, wanted includes, list ...account
 		}
 	}
 	return included, nil
+}
+
+// memberViews draws users with the addresses that their memberships show anyway.
+func (s *server) memberViews(r *request, users []ids.User, list []accounts.Membership) ([]view, error) {
+	found, err := s.Accounts.ShowUsers(r.ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[ids.User]string{}
+	for _, m := range list {
+		addresses[m.User] = m.Email
+	}
+	drawn := make([]view, 0, len(found))
+	for _, u := range found {
+		v := newUserView(r.actor, u)
+		v.Email = addresses[u.ID]
+		drawn = append(drawn, v)
+	}
+	return drawn, nil
 }
 
 // membershipInclude reads what to include. Here clients expect what cannot be included

@@ -6,6 +6,10 @@ import (
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/accounts"
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/site"
 )
 
 // addSettings makes one of everything that organizations, projects and workspaces are set up
@@ -53,6 +57,29 @@ func (w *rights) addJudges() {
 	w.values["{parameter}"], w.values["{task}"] = parameter.ID, asked.ID
 }
 
+// addSite makes one of everything that the site's administration is about, and the records
+// of VCS hosts.
+func (w *rights) addSite() {
+	w.Helper()
+	ctx := w.Context()
+	spare, err := w.client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: text("spare")})
+	require.NoError(w, err)
+	_, err = w.deps.Workspaces.CreateOrganization(ctx, authz.System(), accounts.NewOrganization{Name: "spare"})
+	require.NoError(w, err)
+	client, err := w.client.OAuthClients.Create(ctx, "acme", tfe.OAuthClientCreateOptions{
+		APIURL: text("https://api.github.com"), HTTPURL: text("https://github.com"), ServiceProvider: tfe.ServiceProvider(tfe.ServiceProviderGithub), OAuthToken: text("t"),
+	})
+	require.NoError(w, err)
+	for begin, id := range map[string]string{"admin/workspaces/": spare.ID, "admin/runs/": w.run.ID, "oauth-clients/": client.ID, "oauth-tokens/": client.OAuthTokens[0].ID} {
+		w.things[begin] = id
+	}
+	for _, tool := range []site.Tool{site.Terraform, site.OPA, site.Sentinel} {
+		versions, _, err := w.deps.Site.ToolVersions(ctx, authz.System(), tool, site.ToolVersionFilter{})
+		require.NoError(w, err)
+		w.things["admin/"+string(tool)+"-versions/"] = string(versions[0].ID)
+	}
+}
+
 // bodyOfSettings is bodyOf for these.
 func (w *rights) bodyOfSettings(rt route) string {
 	within := func(kind, attributes, relations string) string {
@@ -84,6 +111,10 @@ func (w *rights) bodyOfSettings(rt route) string {
 		return fmt.Sprintf(`{"data":[{"type":"projects","id":%q}]}`, w.app.Project.ID)
 	case strings.HasSuffix(rt.path, "/relationships/policies"):
 		return fmt.Sprintf(`{"data":[{"type":"policies","id":%q}]}`, w.things["policies/"])
+	case strings.HasSuffix(rt.path, "/oauth-clients"), strings.HasSuffix(rt.path, "/oauth-clients/{id}"):
+		return within("oauth-clients", `"service-provider":"github","api-url":"https://api.github.com","http-url":"https://github.com"`, "")
+	case strings.HasSuffix(rt.path, "/oauth-tokens/{id}"):
+		return within("oauth-tokens", `"ssh-key":"PRIVATE"`, "")
 	case rt.path == "/api/v2/account/update":
 		return within("users", "", "")
 	}

@@ -29,6 +29,8 @@ func (s *server) routes() []route {
 	)
 	routes := append(append(slices.Concat(s.teamRoutes(), s.policyRoutes(), s.registryRoutes()), s.approvalRoutes()...), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
+		{method: get, path: "/.well-known/jwks", open: true, handle: s.publicKeys},
+		{method: get, path: "/.well-known/openid-configuration", open: true, handle: s.openIDConfiguration},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},
 		{method: get, path: api + "ping", open: true, handle: s.ping},
@@ -253,5 +255,5 @@ func (s *server) routes() []route {
 		{method: get, path: planLogLink.template(), open: true, handle: s.planLog},
 		{method: get, path: applyLogLink.template(), open: true, handle: s.applyLog},
 	}...)
-	return slices.Concat(routes, s.adminRoutes(), s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
+	return slices.Concat(routes, s.adminRoutes(), s.oauthRoutes(), s.stateBackingRoutes(version+"/{id}"), s.configurationBackingRoutes(api+"configuration-versions/{id}"))
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-run/holdfast/runtasks"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -47,6 +48,8 @@ type Deps struct {
 	Dispatch     *dispatch.Service
 	Gates        *gates.Service
 	Site         *site.Service
+	VCS          *vcs.Service
+	Identity     *site.Identity // has the keys by which runs prove what they are
 	Policies     *policies.Service
 	Registry     *registry.Service
 	// Notifications keeps who is told what.

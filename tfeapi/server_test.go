@@ -145,7 +145,7 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string]bool{
-		"/.well-known/terraform.json": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true, "/api/meta/ip-ranges": true, "/api/v2/users/{id}/avatar": true,
+		"/.well-known/terraform.json": true, "/.well-known/jwks": true, "/.well-known/openid-configuration": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true, "/api/meta/ip-ranges": true, "/api/v2/users/{id}/avatar": true,
 		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true, uploadPolicySetLink.template(): true,
 		planLogLink.template(): true, applyLogLink.template(): true,
 	}, open)

@@ -68,7 +68,7 @@ func (d Deps) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	d.signedIn(func(w http.ResponseWriter, r *http.Request, s session) {
 		back, _ := url.Parse(login.RedirectURI) // checked
-		d.show(w, http.StatusOK, "consent.html", consentView{
+		d.show(r.Context(), w, http.StatusOK, "consent.html", consentView{
 			Host: d.host(), User: s.actor.Name, SiteAdmin: s.actor.SiteAdmin, Waiting: back.Host, FormToken: s.formToken(),
 			Days: int(accounts.LoginLifetime.Hours() / 24), Fields: loginFields(r.URL.Query()),
 		}, "http://"+back.Host) // the form's answer leads there
@@ -101,7 +101,7 @@ func (d Deps) consent(w http.ResponseWriter, r *http.Request, s session) {
 		setSession(w, "")
 		askToSignIn(w, r, pageOf(r))
 	default:
-		d.show(w, http.StatusOK, "problem.html", problem{"Nothing was allowed", "The terminal still waits: end it there with Ctrl-C. You can close this page."})
+		d.show(r.Context(), w, http.StatusOK, "problem.html", problem{"Nothing was allowed", "The terminal still waits: end it there with Ctrl-C. You can close this page."})
 	}
 }
 

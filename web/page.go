@@ -54,7 +54,7 @@ func (d Deps) run(w http.ResponseWriter, r *http.Request) {
 		d.refuseRun(w, err)
 		return
 	}
-	d.show(w, http.StatusOK, "run.html", view)
+	d.show(r.Context(), w, http.StatusOK, "run.html", view)
 }
 
 // visitor gives who looks: by the token, which scripts send, else by the session.

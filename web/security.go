@@ -30,7 +30,7 @@ func (d Deps) showSecurityWith(w http.ResponseWriter, r *http.Request, s session
 		return
 	}
 	view.Host, view.User, view.FormToken = d.host(), s.actor.Name, s.formToken()
-	d.show(w, status, "security.html", view)
+	d.show(r.Context(), w, status, "security.html", view)
 }
 
 // securityAct does what a form of the page asks for, and gives what the page then shows.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/site"
 )
 
 //go:embed *.html
@@ -25,13 +26,15 @@ var templates embed.FS
 //go:embed holdfast.css
 var stylesheet []byte
 
-var pages = template.Must(template.ParseFS(templates, "*.html"))
+// pages are never executed themselves, but with the texts of the site (withTexts).
+var pages = template.Must(template.New("pages").Funcs(template.FuncMap{"texts": func() texts { return texts{} }}).ParseFS(templates, "*.html"))
 
 // Deps is what the pages call.
 type Deps struct {
 	Authenticate func(ctx context.Context, token string) (authz.Actor, error)
 	Accounts     *accounts.Service
 	Runs         *runs.Service
+	Site         *site.Service // has what site admins say on the pages; nil says nothing
 	// Address is the public address of the server, such as https://localhost:8443.
 	Address string
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
@@ -101,8 +104,8 @@ func New(deps Deps) http.Handler {
 			deps.Log.Error("the public address is no origin, so only the Host of a request is compared", "address", deps.Address, "error", err)
 		}
 	}
-	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		deps.show(w, http.StatusForbidden, "problem.html", problem{"That form did not come from here", "Another site sent it. Nothing was done."})
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, denied *http.Request) {
+		deps.show(denied.Context(), w, http.StatusForbidden, "problem.html", problem{"That form did not come from here", "Another site sent it. Nothing was done."})
 	}))
 	return sameOrigin.Handler(r)
 }
@@ -120,11 +123,15 @@ func guard(w http.ResponseWriter, formsMayEndAt ...string) {
 }
 
 // show sends a page with the headers that it must carry.
-func (d Deps) show(w http.ResponseWriter, status int, page string, view any, formsMayEndAt ...string) {
+func (d Deps) show(ctx context.Context, w http.ResponseWriter, status int, page string, view any, formsMayEndAt ...string) {
 	guard(w, formsMayEndAt...)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	drawn, err := d.withTexts(ctx)
 	w.WriteHeader(status)
-	if err := pages.ExecuteTemplate(w, page, view); err != nil {
+	if err == nil {
+		err = drawn.ExecuteTemplate(w, page, view)
+	}
+	if err != nil {
 		d.Log.Error("a page broke off", "page", page, "error", err)
 	}
 }
@@ -162,7 +169,7 @@ func (d Deps) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		d.Log.Error("a page failed", "error", err)
 		p.Text = "The server failed. Its log says why."
 	}
-	d.show(w, status, "problem.html", p)
+	d.show(r.Context(), w, status, "problem.html", p)
 }
 
 func (d Deps) style(w http.ResponseWriter, _ *http.Request) {

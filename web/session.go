@@ -68,7 +68,7 @@ func (d Deps) signedIn(handle func(http.ResponseWriter, *http.Request, session))
 		case err != nil:
 			d.refuse(w, r, err)
 		case r.Method == http.MethodPost && !hmac.Equal([]byte(r.PostForm.Get("form_token")), []byte(s.formToken())):
-			d.show(w, http.StatusForbidden, "problem.html",
+			d.show(r.Context(), w, http.StatusForbidden, "problem.html",
 				problem{"That form is too old", "It was made for another session. Go back, load the page again and repeat what you did."})
 		default:
 			handle(w, r, s)

@@ -21,7 +21,7 @@ func (d Deps) signInView(next string) signInView {
 }
 
 func (d Deps) showSignIn(w http.ResponseWriter, r *http.Request) {
-	d.show(w, http.StatusOK, "signin.html", d.signInView(r.URL.Query().Get("next")))
+	d.show(r.Context(), w, http.StatusOK, "signin.html", d.signInView(r.URL.Query().Get("next")))
 }
 
 // signIn starts a new session, whatever the browser had before, and goes on to the page
@@ -56,7 +56,7 @@ func (d Deps) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view.Problem = known.Message
-	d.show(w, status, "signin.html", view)
+	d.show(r.Context(), w, status, "signin.html", view)
 }
 
 func (d Deps) signOut(w http.ResponseWriter, r *http.Request, s session) {

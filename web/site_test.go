@@ -32,6 +32,7 @@ import (
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runs"
+	decided "github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
 	"github.com/holdfast-run/holdfast/web"
@@ -92,7 +93,7 @@ func newSite(t *testing.T) *site {
 	s.host = s.server.Listener.Addr().String()
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), s.log), nil))
 	pages := web.New(web.Deps{
-		Authenticate: s.accounts.Authenticate, Accounts: s.accounts, Runs: s.runs, Address: "https://" + s.host,
+		Authenticate: s.accounts.Authenticate, Accounts: s.accounts, Runs: s.runs, Site: decided.New(s.db), Address: "https://" + s.host,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/24")}, Log: log,
 	})
 	api := tfeapi.New(tfeapi.Deps{

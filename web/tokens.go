@@ -36,7 +36,7 @@ func (d Deps) showTokensWith(w http.ResponseWriter, r *http.Request, s session, 
 		return
 	}
 	view.Host, view.User, view.FormToken, view.Days, view.Tokens = d.host(), s.actor.Name, s.formToken(), tokenDays, tokens
-	d.show(w, status, "tokens.html", view)
+	d.show(r.Context(), w, status, "tokens.html", view)
 }
 
 // createToken answers with the page itself and no redirect: the token is shown once and

@@ -16,8 +16,12 @@ var (
 	}
 )
 
+// IdentityAudience is the variable of category env that names for whom a run gets a token of
+// what it is.
+const IdentityAudience = "TFC_WORKLOAD_IDENTITY_AUDIENCE"
+
 // Reserved tells whether no variable of category env may have this key.
 func Reserved(key string) bool {
-	return slices.Contains(reservedNames, key) ||
-		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return key != IdentityAudience && (slices.Contains(reservedNames, key) ||
+		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }))
 }

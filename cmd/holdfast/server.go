@@ -37,6 +37,7 @@ import (
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
+	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/web"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -56,6 +57,7 @@ type services struct {
 	registry   *registry.Service
 	recovery   *recovery.Service
 	links      *envelope.Links
+	identity   *site.Identity
 
 	notifications *notifications.Service // of a server, like the next
 	runTasks      *runtasks.Service
@@ -93,7 +95,8 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	}
 	s.policies = policies.New(db, s.objects, judging)
 	s.registry = registry.New(db, s.objects, limits.Registry)
-	limits.Runs.Build, limits.Runs.StepUp = build(), s.accounts.RequireStepUp
+	s.identity = site.NewIdentity(db, s.objects)
+	limits.Runs.Build, limits.Runs.StepUp, limits.Runs.Identity = build(), s.accounts.RequireStepUp, s.identity.Token
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
 	s.recovery = recovery.New(db, s.objects, s.state, s.dispatch, s.runs, limits.Recovery)
@@ -146,6 +149,7 @@ func (serverCmd) Run(ctx context.Context) error {
 	if err := s.objects.CheckKeys(ctx); err != nil {
 		return err
 	}
+	s.identity.IssueAs(cfg.Address)
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
 	go s.recovery.RunPolicy(ctx, 30*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
@@ -215,14 +219,14 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: site.New(s.db), Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
+		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Site: site.New(s.db), Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
 	})
 	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
 	// POST loses its body.

@@ -26,6 +26,7 @@ var TheOrder = Order{
 		"site",
 		"gates",
 		"workspaces",
+		"vcs",
 		"state",
 		"dispatch",
 		"policies",
