@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
@@ -417,7 +418,31 @@ func TestPutRefusesASpecThatNamesNoPlace(t *testing.T) {
 		_, err := f.Put(t.Context(), spec, strings.NewReader("x"), 0)
 		assert.Error(t, err, name)
 	}
+	module := f.spec(artifacts.KindModule)
+	_, err := f.Put(t.Context(), module, strings.NewReader("x"), 0)
+	assert.Error(t, err, "a workspace for what is in none")
 	assert.Empty(t, f.statuses(t))
+}
+
+// Modules and providers are an organization's: they lie beside its workspaces.
+func TestWhatIsInNoWorkspaceHasAPlaceOfItsOwn(t *testing.T) {
+	f := newFixture(t)
+	spec := artifacts.Spec{Organization: f.org, Kind: artifacts.KindProviderPackage}
+	o := f.put(t, spec, "zip")
+	key := fmt.Sprintf("%s/registry/provider-package/%s", f.org, o.ID)
+	header, err := envelope.ReadHeader(bytes.NewReader(f.store.Bytes(key)))
+	require.NoError(t, err)
+	assert.Empty(t, header.Workspace)
+	assert.NotNil(t, f.store.Bytes(key+".dek.1"))
+	content, err := f.read(t, f.org, o.ID)
+	require.NoError(t, err)
+	assert.Equal(t, "zip", content)
+	require.NoError(t, f.tx(t, func(tx postgres.Tx) error { return f.Discard(t.Context(), tx, f.org, o.ID) }))
+	f.age(t, o.ID, "discarded_at", 31*24*time.Hour)
+	removed, err := f.Sweep(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, removed)
+	assert.Nil(t, f.store.Bytes(key))
 }
 
 func TestPutUpToTheLimit(t *testing.T) {

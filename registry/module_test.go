@@ -169,6 +169,9 @@ func TestWhoSeesAndPublishesModules(t *testing.T) {
 	_, err := w.Module(ctx, w.bob, m.ID)
 	require.NoError(t, err)
 
+	_, err = w.ModuleAt(ctx, w.bob, "acme", ModuleAddress{Private, "rival", "vpc", "aws"})
+	assert.True(t, fault.Is(err, fault.NotFound), "its namespace is the organization's name: %v", err)
+
 	_, foreign := w.Module(ctx, w.eve, m.ID)
 	_, unknown := w.Module(ctx, w.eve, m.ID[:len(m.ID)-1]+"_")
 	assert.Equal(t, fault.KindOf(unknown), fault.KindOf(foreign))

@@ -64,6 +64,35 @@ func TestAProviderIsInstallableOnlyWhenItIsSignedAndWhole(t *testing.T) {
 	assert.Zero(t, w.stored(artifacts.KindProviderPackage))
 }
 
+func TestVersionsOfAProviderAreListedTheNewestFirst(t *testing.T) {
+	w := newWorld(t)
+	p, err := w.CreateProvider(ctx, w.ada, "acme", cloud)
+	require.NoError(t, err)
+	byVersion := map[string]ids.RegistryProviderVersion{}
+	for _, version := range []string{"1.9.0", "1.10.0", "2.0.0-rc.1", "1.2.0"} {
+		v, err := w.CreateProviderVersion(ctx, w.ada, "acme", cloud, NewProviderVersion{Version: version, KeyID: "x"})
+		require.NoError(t, err)
+		byVersion[version] = v.ID
+	}
+	want := []string{"2.0.0-rc.1", "1.10.0", "1.9.0", "1.2.0"}
+	page, total, err := w.ProviderVersions(ctx, w.bob, "acme", cloud, Page{Limit: 2, Offset: 1})
+	require.NoError(t, err)
+	assert.Equal(t, 4, total)
+	assert.Equal(t, want[1:3], []string{page[0].Version, page[1].Version})
+	shown, err := w.ShowProviderVersions(ctx, []Provider{p})
+	require.NoError(t, err)
+	p, err = w.Provider(ctx, w.bob, p.ID)
+	require.NoError(t, err)
+	for i, version := range want {
+		assert.Equal(t, version, shown[i].Version)
+		assert.Equal(t, byVersion[version], p.Versions[i])
+	}
+	page, total, err = w.ProviderVersions(ctx, w.bob, "acme", cloud, Page{Limit: 2, Offset: 100})
+	require.NoError(t, err)
+	assert.Empty(t, page)
+	assert.Equal(t, 4, total)
+}
+
 func TestPackagesWithAnotherSumAreRefused(t *testing.T) {
 	w := newWorld(t)
 	r := w.newRelease()

@@ -30,6 +30,11 @@ var leakedMatrix = map[string][2]int{
 	"POST /api/v2/workspaces/{id}/actions/lock":                       {403, 200}, // changes nothing
 	"POST /api/v2/workspaces/{id}/actions/unlock":                     {403, 200}, // changes nothing
 	"POST /api/v2/workspaces/{id}/state-versions":                     {403, 400}, // the body of this test is empty
+
+	"GET /api/registry/v1/modules/{namespace}/{module}/{system}/versions":                  {200, 200},
+	"GET /api/registry/v1/modules/{namespace}/{module}/{system}/{version}/download":        {204, 204},
+	"GET /api/registry/v1/providers/{namespace}/{provider}/versions":                       {200, 200},
+	"GET /api/registry/v1/providers/{namespace}/{provider}/{version}/download/{os}/{arch}": {200, 200},
 }
 
 // leak is a world in which a run of workspace app has a predecessor state, and another
@@ -96,7 +101,8 @@ func (l *leak) address(rt route, ws *tfe.Workspace, version string) string {
 	case strings.HasPrefix(path, "configuration-versions/"):
 		id = l.run.ConfigurationVersion.ID
 	}
-	return strings.NewReplacer("{organization}", "acme", "{workspace}", ws.Name, "{id}", id).Replace(rt.path)
+	return strings.NewReplacer("{organization}", "acme", "{workspace}", ws.Name, "{id}", id,
+		"{namespace}", "acme", "{module}", "vpc", "{system}", "aws", "{provider}", "cloud", "{version}", "1.0.0", "{os}", "linux", "{arch}", "amd64").Replace(rt.path)
 }
 
 // walk calls every route that takes a bearer token, and gives the status of each.
@@ -119,6 +125,8 @@ func (l *leak) walk(token string, ws *tfe.Workspace, version string) map[string]
 // TestALeakedTokenOfARun walks every route of the API with the tokens of both phases.
 func TestALeakedTokenOfARun(t *testing.T) {
 	l := newLeak(t)
+	l.publishModule("vpc", "aws", "1.0.0")
+	l.publishProvider("cloud", "1.0.0")
 	compare := func(phase int, got map[string]int) {
 		t.Helper()
 		for at, status := range got {
@@ -141,7 +149,7 @@ func TestALeakedTokenOfARun(t *testing.T) {
 	t.Log("another workspace, and another state of its own, are not there")
 	for at, status := range l.walk(l.apply.Token, l.other, l.next) {
 		_, listed := leakedMatrix[at]
-		if ofTheOrganization, malformed := strings.HasSuffix(at, "/entitlement-set"), strings.HasPrefix(at, "POST") && strings.HasSuffix(at, "/state-versions"); listed && !ofTheOrganization && !malformed {
+		if ofTheOrganization, malformed := strings.HasSuffix(at, "/entitlement-set") || strings.HasPrefix(at, "GET /api/registry/"), strings.HasPrefix(at, "POST") && strings.HasSuffix(at, "/state-versions"); listed && !ofTheOrganization && !malformed {
 			assert.Equal(t, 404, status, at)
 		}
 	}
