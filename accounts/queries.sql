@@ -1,7 +1,8 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
 -- fragment: ActorColumns
-coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin, false) as site_admin, coalesce(u.service_account, false) as service_account,
+coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin or u.provisioned_admin, false) as site_admin, coalesce(u.service_account, false) as service_account,
+       u.deactivated_at is not null as deactivated,
        roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
 
 -- fragment: ActorRights
@@ -56,7 +57,7 @@ select {ActorColumns}, t.id as token, t.kind as token_kind,
   left join teams team on team.id = t.team_id
   left join users u on u.id = coalesce(t.user_id, team.service_user_id)
   {ActorRights}
- where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null);
+ where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null) and u.deactivated_at is null;
 
 -- name: UserActor
 -- A user, or the account of a team, with its rights as they are now, whoever asks.
@@ -93,7 +94,7 @@ select {TokenColumns}
 -- name: SessionInsert
 -- Only while the password is the one that was checked; the lock makes a change of it wait.
 insert into sessions (hash, user_id)
-select @hash, id from users where id = @user_id and password_hash = @password_hash for share;
+select @hash, id from users where id = @user_id and password_hash = @password_hash and deactivated_at is null for share;
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
@@ -101,7 +102,7 @@ select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team
   from sessions s
   join users u on u.id = s.user_id
   {ActorRights}
- where s.hash = @hash and {SessionCounts};
+ where s.hash = @hash and {SessionCounts} and u.deactivated_at is null;
 
 -- name: SessionSeen
 -- Written at most once a minute: a page view is no reason for a write.
@@ -301,7 +302,7 @@ update runner_tokens set revoked_at = clock_timestamp() where id = @id and revok
 update runner_groups set token_hash = null where token_hash = @hash;
 
 -- fragment: UserColumns
-id, case when invited then '' else username end as username, email, site_admin, service_account, invited, created_at
+id, case when invited then '' else username end as username, email, site_admin or provisioned_admin as site_admin, service_account, invited, created_at
 
 -- name: UserClaim
 -- Who was only an address so far becomes the user with that address.

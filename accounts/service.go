@@ -19,7 +19,10 @@ var queriesSQL string
 //go:embed teams.sql
 var teamsSQL string
 
-var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL)
+//go:embed provision.sql
+var provisionSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + provisionSQL)
 
 // Sealer makes the key under which everything of an organization is sealed, and seals
 // what belongs to a user, who is in no organization or in several.

@@ -55,6 +55,8 @@ type (
 	TaskStage                 string // ts-…; the run tasks that a run asks at one point
 	TaskResult                string // taskrs-…; what one run task was asked and said
 	CostEstimate              string // ce-…; what a plan would cost
+	SCIMGroup                 string // scimgroup-…; a group as an identity provider keeps it
+	QueryRun                  string // qry-…; what was asked by terraform query
 )
 
 // Any is the set of id types.
@@ -63,7 +65,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | CostEstimate | SCIMGroup | QueryRun
 }
 
 // spec gives the prefix and the noun of an id type.
@@ -158,6 +160,10 @@ func spec[T Any]() (prefix, noun string) {
 		return "ts-", "task stage"
 	case TaskResult:
 		return "taskrs-", "task result"
+	case SCIMGroup:
+		return "scimgroup-", "SCIM group"
+	case QueryRun:
+		return "qry-", "query run"
 	case CostEstimate:
 		return "ce-", "cost estimate"
 	}

@@ -27,7 +27,7 @@ func (s *server) routes() []route {
 		retention    = "/relationships/data-retention-policy"
 		notification = api + "notification-configurations/{id}"
 	)
-	routes := append(append(slices.Concat(s.teamRoutes(), s.policyRoutes()), s.approvalRoutes()...), []route{
+	routes := append(append(slices.Concat(s.teamRoutes(), s.policyRoutes(), s.scimRoutes(), s.queryRunRoutes()), s.approvalRoutes()...), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/healthz", open: true, handle: s.health},
 		{method: get, path: "/readyz", open: true, handle: s.ready},

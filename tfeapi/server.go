@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-run/holdfast/recovery"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
+	"github.com/holdfast-run/holdfast/scim"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -50,7 +51,9 @@ type Deps struct {
 	// RunTasks keeps which services are asked about runs.
 	RunTasks  *runtasks.Service
 	Approvals *approvals.Service
-	Links     *envelope.Links
+	// SCIM keeps what an identity provider says.
+	SCIM  *scim.Service
+	Links *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener
