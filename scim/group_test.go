@@ -21,7 +21,6 @@ func sorted(users ...ids.User) []ids.User {
 	return users
 }
 
-// SCIM-02.
 func TestATeamFollowsItsGroupFromTheSameCommit(t *testing.T) {
 	w := newWorld(t)
 	ada, bob, eve, org := w.person("ada"), w.person("bob"), w.person("eve"), w.organization("acme")
@@ -55,7 +54,6 @@ func TestATeamFollowsItsGroupFromTheSameCommit(t *testing.T) {
 	require.NoError(t, w.who.AddTeamMembers(ctx, system, devs.ID, accounts.TeamMembers{Usernames: []string{"bob"}}), "and leads nobody")
 }
 
-// SCIM-03.
 func TestTheMembersOfALinkedTeamAreNotChangedByHand(t *testing.T) {
 	w := newWorld(t)
 	ada, bob, org := w.person("ada"), w.person("bob"), w.organization("acme")
@@ -111,7 +109,6 @@ func TestTheMembersOfALinkedTeamAreNotChangedByHand(t *testing.T) {
 	require.NoError(t, add())
 }
 
-// SCIM-04.
 func TestASiteAdminGroupCountsOnceConfirmed(t *testing.T) {
 	w := newWorld(t)
 	ada, bob := w.person("ada"), w.person("bob")
@@ -155,7 +152,6 @@ func TestASiteAdminGroupCountsOnceConfirmed(t *testing.T) {
 	assert.Positive(t, w.audited("user.made-site-admin")*w.audited("user.no-site-admin"))
 }
 
-// SCIM-07.
 func TestTurningSCIMOffEndsWhatItGave(t *testing.T) {
 	w := newWorld(t)
 	ada := w.person("ada")

@@ -23,7 +23,6 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 	}
 }
 
-// SCIM-01.
 func TestADeactivatedPersonIsOutAtOnce(t *testing.T) {
 	w := newWorld(t)
 	const password = "a long enough password"
@@ -80,7 +79,6 @@ func TestADeactivatedOwnerIsNoOwnerWhoStays(t *testing.T) {
 	assert.True(t, fault.HasCode(w.who.RemoveMembership(ctx, system, list[0].ID), "last_owner"))
 }
 
-// SCIM-06.
 func TestWhoIsKeptByHandStaysSo(t *testing.T) {
 	w := newWorld(t)
 	root, err := w.who.CreateUser(ctx, system, accounts.NewUser{Username: "root", Email: "root@corp.test", SiteAdmin: true})
@@ -136,7 +134,6 @@ func TestUsernamesAreMadeFromWhatPeopleAreCalled(t *testing.T) {
 	assert.Equal(t, "ada-2", user.Username)
 }
 
-// SCIM-05.
 func TestADeletedPersonKeepsNoRight(t *testing.T) {
 	w := newWorld(t)
 	p, acme, solo := w.person("ada"), w.organization("acme"), w.organization("solo")
@@ -166,7 +163,6 @@ func TestADeletedPersonKeepsNoRight(t *testing.T) {
 	assert.Equal(t, authz.Owner, roles[solo.ID])
 }
 
-// SCIM-08.
 func TestAPausedSiteChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	p := w.person("ada")
