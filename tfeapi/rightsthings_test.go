@@ -27,6 +27,9 @@ func (w *rights) addSettings() {
 	require.NoError(w, err)
 	comment, err := w.client.Comments.Create(ctx, w.run.ID, tfe.CommentCreateOptions{Body: "hello"})
 	require.NoError(w, err)
+	query, err := w.client.QueryRuns.Create(ctx, tfe.QueryRunCreateOptions{Workspace: w.app, ConfigurationVersion: w.run.ConfigurationVersion})
+	require.NoError(w, err)
+	w.things["queries/"] = query.ID
 	for begin, id := range map[string]string{"varsets/": set.ID, "ssh-keys/": key.ID, "reserved-tag-keys/": reserved.ID, "run-triggers/": trigger.ID, "comments/": comment.ID} {
 		w.things[begin] = id
 	}
@@ -84,6 +87,10 @@ func (w *rights) bodyOfSettings(rt route) string {
 		return fmt.Sprintf(`{"data":[{"type":"projects","id":%q}]}`, w.app.Project.ID)
 	case strings.HasSuffix(rt.path, "/relationships/policies"):
 		return fmt.Sprintf(`{"data":[{"type":"policies","id":%q}]}`, w.things["policies/"])
+	case rt.path == "/api/v2/queries":
+		return within("queries", "", relation("workspace", "workspaces", w.app.ID)+","+relation("configuration-version", "configuration-versions", w.run.ConfigurationVersion.ID))
+	case strings.HasSuffix(rt.path, "/scim-group-mapping"):
+		return within("scim-group-mappings", `"scim-group-id":"scimgroup-1","scim-sync-paused":true`, "")
 	case rt.path == "/api/v2/account/update":
 		return within("users", "", "")
 	}
