@@ -40,6 +40,7 @@ func TestAMissingPasswordTakesAsLong(t *testing.T) {
 // The fifth waits, and is told that there are too many when its time is over.
 func TestHashesTakeTurns(t *testing.T) {
 	h := newPasswordHasher()
+	require.Equal(t, 4, cap(h.slots))
 	var leave func()
 	for range 4 {
 		var err error

@@ -215,7 +215,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	provisioning := scimapi.New(scimapi.Deps{Authenticate: s.accounts.AuthenticateSCIM, SCIM: s.scim, Observe: observe("scim"), Address: cfg.Address, Log: log})
