@@ -98,17 +98,15 @@ func SetProvisionedEmail(ctx context.Context, tx postgres.Tx, user ids.User, ema
 // of a user who is deactivated counts, for good: who comes back needs new ones. It cannot sign in,
 // and what it had asked for earlier happens without any right.
 func SetActive(ctx context.Context, tx postgres.Tx, actor authz.Actor, user ids.User, active bool) error {
+	query, action := "UserDeactivate", "user.deactivated"
 	if active {
-		n, err := postgres.Exec(ctx, tx, queries.Get("UserReactivate"), postgres.Args{"id": user})
-		if err != nil || n == 0 {
-			return err // it was active
-		}
-		return audit.Append(ctx, tx, entryOf(actor, "user.reactivated", user, nil))
+		query, action = "UserReactivate", "user.reactivated"
 	}
-	n, err := postgres.Exec(ctx, tx, queries.Get("UserDeactivate"), postgres.Args{"id": user})
-	if err != nil {
-		return err
+	n, err := postgres.Exec(ctx, tx, queries.Get(query), postgres.Args{"id": user})
+	if err != nil || (active && n == 0) {
+		return err // it was active
 	}
+	// Of who comes back, too: a token may have been made in the meantime.
 	tokens, err := postgres.Exec(ctx, tx, queries.Get("UserTokensEnd"), postgres.Args{"user_id": user})
 	if err != nil {
 		return err
@@ -117,7 +115,7 @@ func SetActive(ctx context.Context, tx postgres.Tx, actor authz.Actor, user ids.
 	if err != nil || n+tokens+sessions == 0 {
 		return err
 	}
-	return audit.Append(ctx, tx, entryOf(actor, "user.deactivated", user, map[string]any{"tokens": tokens, "sessions": sessions}))
+	return audit.Append(ctx, tx, entryOf(actor, action, user, map[string]any{"tokens": tokens, "sessions": sessions}))
 }
 
 // Deprovision deactivates a user and takes it out of its organizations, except where it is the

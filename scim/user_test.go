@@ -49,7 +49,8 @@ func TestADeactivatedPersonIsOutAtOnce(t *testing.T) {
 	assert.True(t, fault.HasCode(err, "wrong_password"), "nor does it sign in: %v", err)
 	_, _, err = w.who.RedeemLoginCode(ctx, accounts.LoginExchange{Code: code, Client: login.Client, RedirectURI: login.RedirectURI, Verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"})
 	assert.True(t, fault.HasCode(err, "invalid_grant"), "nor does a login that it had begun end: %v", err)
-	_, err = w.who.Authenticate(ctx, w.userToken(p.ID))
+	meanwhile := w.userToken(p.ID)
+	_, err = w.who.Authenticate(ctx, meanwhile)
 	assert.True(t, fault.Is(err, fault.Unauthenticated), "nor does a token that a site admin makes for it count")
 	require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
 		later, err := accounts.ActorOf(ctx, tx, p.ID)
@@ -59,6 +60,8 @@ func TestADeactivatedPersonIsOutAtOnce(t *testing.T) {
 
 	w.setActive(p.ID, true)
 	isOut("active again")
+	_, err = w.who.Authenticate(ctx, meanwhile)
+	assert.True(t, fault.Is(err, fault.Unauthenticated), "nor one of the time in between")
 	assert.True(t, w.actor(p.ID).IsOwner(org.ID), "with a new token it is what it was")
 	_, err = w.who.SignIn(ctx, "ada", password, "192.0.2.1")
 	require.NoError(t, err)
