@@ -21,11 +21,14 @@ func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, 
 }
 
 // ActorOf gives a user, or the account of a team, with the rights it has now, for an act
-// that was asked for earlier and happens in its name.
+// that was asked for earlier and happens in its name. Who was deactivated since has none.
 func ActorOf(ctx context.Context, tx postgres.Tx, user ids.User) (authz.Actor, error) {
 	found, err := postgres.One[actorRow](ctx, tx, queries.Get("UserActor"), postgres.Args{"user_id": user})
 	if postgres.NoRow(err) {
 		return authz.Actor{}, fault.Missing("user", string(user))
+	}
+	if found.Deactivated {
+		return authz.Actor{Kind: authz.UserActor, User: found.UserID, Name: found.Username}, err
 	}
 	return found.actor(), err
 }
@@ -53,6 +56,7 @@ type actorRow struct {
 	Username           string
 	SiteAdmin          bool
 	ServiceAccount     bool
+	Deactivated        bool // found by what it is, not by what it shows
 	Organizations      []ids.Organization
 	Roles              []authz.Role
 	GrantOrganizations []ids.Organization

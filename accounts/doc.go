@@ -4,10 +4,11 @@
 //
 // Owns: tables users, organizations, memberships, teams, team_memberships, tokens, runner_groups with its lists
 // runner_group_workspaces and runner_group_projects, runner_tokens, sessions,
-// login_codes, sign_in_attempts, totp_factors, recovery_codes.
+// login_codes, sign_in_attempts, totp_factors, recovery_codes, scim_tokens.
 // Words: user token (hfu_…, acts as its user), team (members of an organization with rights of their own; what
 // it may do in a workspace or project is kept by package workspaces), owners team (the members whose
-// membership has the role owner, seen as a team), team token (hft_…, acts as its team, in the name of an
+// membership has the role owner, seen as a team), SCIM token (hfi_…, acts as an identity provider, and only as
+// that), deactivated (by the identity provider: nothing of the user's counts), provisioned (by it as well), team token (hft_…, acts as its team, in the name of an
 // account of the team), organization token (hfo_…), invited (an address that a place is kept for), runner group (a set of runners that
 // show the same tokens, hfr_…; without an organization it serves all), agent pool (the
 // same as people manage it), agent token (a token of a pool), site admin (may

@@ -108,6 +108,9 @@ func (s *Service) joinTeam(ctx context.Context, tx postgres.Tx, actor authz.Acto
 	if err := noMoreThanOwn(actor, org, team.Access); err != nil {
 		return err
 	}
+	if err := team.byHand(); err != nil {
+		return err
+	}
 	_, err = postgres.Exec(ctx, tx, queries.Get("TeamMembersAdd"), postgres.Args{"organization_id": org, "team_id": id, "users": []ids.User{user}})
 	return err
 }
@@ -211,6 +214,13 @@ func (s *Service) RemoveMembership(ctx context.Context, actor authz.Actor, id id
 			if err := onlyOwners(actor, m.Organization, "take an owner away"); err != nil {
 				return err
 			}
+		}
+		kept, err := postgres.Value[bool](ctx, tx, queries.Get("InProvisionedTeam"), postgres.Args{"organization_id": m.Organization, "user_id": m.User})
+		if err != nil {
+			return err
+		}
+		if kept {
+			return fault.New(fault.Conflict, "team_provisioned", "The identity provider has put this member into a team. Take the member out of the group there, or have a site admin pause the link.")
 		}
 		if _, err := postgres.Exec(ctx, tx, queries.Get("MembershipDelete"), postgres.Args{"id": id}); err != nil {
 			return err

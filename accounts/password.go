@@ -20,7 +20,7 @@ const (
 	maxPassword = 1024 // bytes
 )
 
-// passwordHasher lets two hashes run at once: each takes 64 MiB, and a burst of
+// passwordHasher lets four hashes run at once: each takes 64 MiB, and a burst of
 // sign-ins must not take the memory of the server.
 type passwordHasher struct {
 	slots chan struct{}
@@ -28,13 +28,15 @@ type passwordHasher struct {
 }
 
 func newPasswordHasher() passwordHasher {
-	return passwordHasher{slots: make(chan struct{}, 2), decoy: sync.OnceValues(func() (string, error) {
+	return passwordHasher{slots: make(chan struct{}, hashesAtOnce), decoy: sync.OnceValues(func() (string, error) {
 		return argon2id.CreateHash(rand.Text(), argon2id.DefaultParams)
 	})}
 }
 
-// queueFor is how long a hash waits for its turn. Whoever waited longer has left.
-var queueFor = 10 * time.Second
+const hashesAtOnce = 4
+
+// queueFor is how long a hash waits for its turn. Then there are too many, whoever they are.
+var queueFor = 2 * time.Second
 
 func (h passwordHasher) enter(ctx context.Context) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueFor)
@@ -43,7 +45,7 @@ func (h passwordHasher) enter(ctx context.Context) (leave func(), err error) {
 	case h.slots <- struct{}{}:
 		return func() { <-h.slots }, nil
 	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "sign_in_busy", "Too many people sign in at this moment. Try again in a minute.").Because(ctx.Err())
+		return nil, fault.New(fault.Exhausted, "sign_in_busy", "Too many people sign in at this moment. Try again in a minute.").Because(ctx.Err())
 	}
 }
 

@@ -38,16 +38,23 @@ func TestAMissingPasswordTakesAsLong(t *testing.T) {
 	assert.InEpsilon(t, real, memory(""), 0.1)
 }
 
+// The fifth waits, and is told that there are too many when its time is over.
 func TestHashesTakeTurns(t *testing.T) {
 	t.Parallel()
 	h := newPasswordHasher()
-	for range cap(h.slots) {
-		_, err := h.enter(t.Context())
+	require.Equal(t, 4, cap(h.slots))
+	var leave func()
+	for range 4 {
+		var err error
+		leave, err = h.enter(t.Context())
 		require.NoError(t, err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := h.matches(ctx, "x", "")
-	assert.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+	_, err := h.matches(over, "x", "")
+	assert.True(t, fault.Is(err, fault.Exhausted), "%v", err)
 	assert.ErrorContains(t, err, "Try again in a minute")
+	leave()
+	_, err = h.matches(t.Context(), "x", "")
+	assert.NoError(t, err, "and has its turn when another is done")
 }

@@ -1,7 +1,12 @@
 -- The statements of package accounts. Deadlines are compared with clock_timestamp().
 
+-- fragment: UserCounts
+-- Neither suspended by a site admin nor deactivated by an identity provider.
+u.suspended_at is null and u.deactivated_at is null
+
 -- fragment: ActorColumns
-coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce(u.site_admin and u.suspended_at is null, false) as site_admin, coalesce(u.service_account, false) as service_account,
+coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce((u.site_admin or u.provisioned_admin) and {UserCounts}, false) as site_admin, coalesce(u.service_account, false) as service_account,
+       u.deactivated_at is not null as deactivated,
        roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
 
 -- fragment: ActorRights
@@ -13,7 +18,7 @@ cross join lateral (
       from (select m.organization_id, m.role from memberships m where m.user_id = u.id and m.status = 'active'
             union all
             select t.organization_id, case when t.is_owners then 'owner' else 'member' end from teams t where t.service_user_id = u.id) x
-      join organizations o on o.id = x.organization_id and o.deleted_at is null and o.disabled_at is null and u.suspended_at is null) roles
+      join organizations o on o.id = x.organization_id and o.deleted_at is null and o.disabled_at is null and {UserCounts}) roles
 cross join lateral (
     with mine as materialized (
         select t.id, t.organization_id, t.organization_access
@@ -26,7 +31,7 @@ cross join lateral (
                 select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
                  where m.user_id = u.id and m.role = 'owner' and m.status = 'active') member
           join teams t on t.id = member.id
-          join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null and u.suspended_at is null
+          join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null and {UserCounts}
     )
     select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
       from (select mine.organization_id, mine.id as scope, '' as levels from mine
@@ -57,7 +62,7 @@ select {ActorColumns}, t.id as token, t.kind as token_kind,
   left join teams team on team.id = t.team_id
   left join users u on u.id = coalesce(t.user_id, team.service_user_id)
   {ActorRights}
- where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null) and u.suspended_at is null;
+ where t.hash = @hash and {TokenCounts} and (t.organization_id is null or o.id is not null) and {UserCounts};
 
 -- name: UserActor
 -- A user, or the account of a team, with its rights as they are now, whoever asks.
@@ -94,13 +99,13 @@ select {TokenColumns}
 -- name: SessionInsert
 -- Only while the password is the one that was checked; the lock makes a change of it wait.
 insert into sessions (hash, user_id)
-select @hash, id from users where id = @user_id and password_hash = @password_hash for share;
+select @hash, id from users u where id = @user_id and password_hash = @password_hash and {UserCounts} for share;
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
 select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team_name, '' as organization, '' as organization_name
   from sessions s
-  join users u on u.id = s.user_id and u.suspended_at is null
+  join users u on u.id = s.user_id and {UserCounts}
   {ActorRights}
  where s.hash = @hash and {SessionCounts};
 
@@ -302,7 +307,7 @@ update runner_tokens set revoked_at = clock_timestamp() where id = @id and revok
 update runner_groups set token_hash = null where token_hash = @hash;
 
 -- fragment: UserColumns
-id, case when invited then '' else username end as username, email, site_admin, service_account, invited, created_at
+id, case when invited then '' else username end as username, email, site_admin or provisioned_admin as site_admin, service_account, invited, created_at
 
 -- name: UserClaim
 -- Who was only an address so far becomes the user with that address.
@@ -335,7 +340,7 @@ select {UserColumns} from users where id = any(@ids::text[]);
 select exists (select from memberships where user_id = @user_id and organization_id = any(@organizations::text[]));
 
 -- name: UserPassword
-select {UserColumns}, coalesce(password_hash, '') as password_hash from users where username = @username and suspended_at is null and deleted_at is null;
+select {UserColumns}, coalesce(password_hash, '') as password_hash from users u where username = @username and {UserCounts} and deleted_at is null;
 
 -- name: UserPasswordSet
 update users set password_hash = @password_hash where id = @id and username = @username;

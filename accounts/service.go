@@ -22,7 +22,10 @@ var teamsSQL string
 //go:embed site.sql
 var siteSQL string
 
-var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + siteSQL)
+//go:embed provision.sql
+var provisionSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + siteSQL + "\n" + provisionSQL)
 
 // Sealer makes the key under which everything of an organization is sealed, and seals
 // what belongs to a user, who is in no organization or in several.

@@ -33,8 +33,8 @@ func subjectsOf(username, address string) subjects {
 // is stored only as a digest. A session ends 12 hours after it was last used, 7 days
 // after it began, by SignOut, or when the password changes. address says where the
 // attempt comes from. Errors: Unauthenticated for a wrong name or password alike,
-// Exhausted after too many attempts for one name or from one address, Unavailable when
-// too many people sign in at once.
+// Exhausted after too many attempts for one name or from one address, and when too many
+// people sign in at once.
 func (s *Service) SignIn(ctx context.Context, username, password, address string) (secret string, err error) {
 	counted := subjectsOf(username, address)
 	if err := s.countSignIn(ctx, counted); err != nil {

@@ -1,7 +1,7 @@
 -- What site admins do with the users and organizations of the whole site.
 
 -- fragment: SiteUserColumns
-u.id, case when u.invited then '' else u.username end as username, u.email, u.site_admin, u.service_account, u.invited, u.created_at, u.suspended_at,
+u.id, case when u.invited then '' else u.username end as username, u.email, u.site_admin or u.provisioned_admin as site_admin, u.provisioned_admin, u.service_account, u.invited, u.created_at, u.suspended_at,
        exists (select from totp_factors f where f.user_id = u.id and f.confirmed_at is not null) as two_factor,
        array(select m.organization_id from memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null
               where m.user_id = u.id and m.status = 'active' order by o.name collate "C") as organizations
@@ -9,7 +9,7 @@ u.id, case when u.invited then '' else u.username end as username, u.email, u.si
 -- fragment: SelectedSiteUsers
  where u.deleted_at is null
    and (@query::text = '' or position(lower(@query::text) in lower(u.email)) > 0 or (not u.invited and position(lower(@query::text) in lower(u.username)) > 0))
-   and (@admin::boolean is null or u.site_admin = @admin::boolean)
+   and (@admin::boolean is null or (u.site_admin or u.provisioned_admin) = @admin::boolean)
    and (@suspended::boolean is null or (u.suspended_at is not null) = @suspended::boolean)
 
 -- name: SiteUsers
@@ -32,7 +32,7 @@ select id from users where id = @id and deleted_at is null for update;
 
 -- name: SiteAdminHold
 -- Whoever takes something from another must still be a site admin when it is done, so that two cannot do it to each other.
-select id from users where id = @id and site_admin and suspended_at is null and deleted_at is null for share;
+select id from users u where id = @id and (site_admin or provisioned_admin) and {UserCounts} and deleted_at is null for share;
 
 -- name: UserSuspend
 update users set suspended_at = clock_timestamp() where id = @id and suspended_at is null;
@@ -56,7 +56,7 @@ update tokens set revoked_at = clock_timestamp() where user_id = @id and revoked
 -- name: UserTombstone
 -- The row stays for what names it; what was known of the person goes, and the name is free.
 update users
-   set deleted_at = clock_timestamp(), username = 'deleted-' || id, email = '', password_hash = null, site_admin = false, invited = false
+   set deleted_at = clock_timestamp(), username = 'deleted-' || id, email = '', password_hash = null, site_admin = false, provisioned_admin = false, invited = false
  where id = @id and deleted_at is null;
 
 -- name: MayMakeOrganizations

@@ -14,9 +14,10 @@ import (
 // SiteUser is a user as site admins see it.
 type SiteUser struct {
 	User
-	SuspendedAt   *time.Time
-	TwoFactor     bool               // has a factor
-	Organizations []ids.Organization // it belongs to
+	ProvisionedAdmin bool // made a site admin by an identity provider, and by nobody else undone
+	SuspendedAt      *time.Time
+	TwoFactor        bool               // has a factor
+	Organizations    []ids.Organization // it belongs to
 }
 
 // SiteUserFilter selects users. Query is a part of the name or e-mail address, in any case;
@@ -124,9 +125,13 @@ func (s *Service) GrantSiteAdmin(ctx context.Context, actor authz.Actor, id ids.
 }
 
 // RevokeSiteAdmin makes a site admin a user like others. Nobody does it to itself (Invalid),
-// so that one stays.
+// so that one stays; of whom an identity provider has made one, only that takes it back (Conflict
+// "provisioned_admin").
 func (s *Service) RevokeSiteAdmin(ctx context.Context, actor authz.Actor, id ids.User) (SiteUser, error) {
-	return s.onPerson(ctx, actor, id, "user.admin-revoked", func(tx postgres.Tx, _ SiteUser) error {
+	return s.onPerson(ctx, actor, id, "user.admin-revoked", func(tx postgres.Tx, u SiteUser) error {
+		if u.ProvisionedAdmin {
+			return fault.New(fault.Conflict, "provisioned_admin", "%s is a site admin as a member of a group that the identity provider keeps. Take it out of that group there, or suspend it.", u.Username)
+		}
 		if err := standsAbove(ctx, tx, actor, id); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/hex"
 	"time"
 
@@ -172,7 +173,7 @@ type checkedPassword struct {
 }
 
 // checkPassword counts the attempt, then compares. A user without a password takes as
-// long as any other. Errors: Exhausted, Unavailable.
+// long as any other. Errors: Exhausted.
 func (s *Service) checkPassword(ctx context.Context, actor authz.Actor, password, address string) (checkedPassword, error) {
 	if err := s.countStepUp(ctx, actor, address); err != nil {
 		return checkedPassword{}, err
@@ -230,7 +231,7 @@ func stillThePassword(ctx context.Context, tx postgres.Tx, user ids.User, checke
 		return false, err
 	}
 	hash, err := postgres.Value[string](ctx, tx, queries.Get("PasswordHash"), postgres.Args{"user_id": user})
-	return checked.right && hash == checked.hash, err
+	return checked.right && subtle.ConstantTimeCompare([]byte(hash), []byte(checked.hash)) == 1, err
 }
 
 func lockUser(ctx context.Context, tx postgres.Tx, user ids.User) error {

@@ -20,6 +20,7 @@ type Team struct {
 	OrganizationName           string
 	Name                       string
 	IsOwners                   bool
+	Provisioned                bool   // its members come from an identity provider alone
 	Visibility                 string // VisibleSecret or VisibleOrganization
 	AllowMemberTokenManagement bool   // its members may make its tokens
 	SSOTeamID                  *string

@@ -72,6 +72,9 @@ func (s *Service) onTeamMembers(ctx context.Context, name string, actor authz.Ac
 		if err := authz.Allow(actor, authz.MembershipManage, team.object()); err != nil {
 			return err
 		}
+		if err := team.byHand(); err != nil {
+			return err
+		}
 		users, err := who.find(ctx, tx, team.Organization)
 		if err != nil {
 			return err

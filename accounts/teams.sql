@@ -1,7 +1,7 @@
 -- The statements about teams, who belongs to them and what they may do.
 
 -- fragment: TeamColumns
-t.id, t.organization_id as organization, o.name as organization_name, t.name, t.is_owners, t.visibility, t.allow_member_token_management, t.sso_team_id,
+t.id, t.organization_id as organization, o.name as organization_name, t.name, t.is_owners, t.provisioned, t.visibility, t.allow_member_token_management, t.sso_team_id,
        t.organization_access as access, coalesce(t.service_user_id, '') as service_user,
        case when t.is_owners
             then array(select m.user_id from memberships m where m.organization_id = t.organization_id and m.role = 'owner' and m.status = 'active' order by m.user_id)
@@ -90,7 +90,8 @@ update memberships set role = @role where organization_id = @organization_id and
 select id from teams where organization_id = @organization_id and is_owners for update;
 
 -- name: OwnersCount
-select count(*) from memberships where organization_id = @organization_id and role = 'owner' and status = 'active';
+select count(*) from memberships m join users u on u.id = m.user_id and {UserCounts}
+ where m.organization_id = @organization_id and m.role = 'owner' and m.status = 'active';
 
 -- name: TeamServiceUser
 -- The account in whose name the team's tokens work, made with the first of them.

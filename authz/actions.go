@@ -62,7 +62,11 @@ const (
 	StateRecover         Action = "state:recover"
 )
 
-// Actions lists every action, for tests and for drawing permissions.
+// Provision is to say who there is and in which groups. It is no right in an organization:
+// the token of an identity provider has it, and nothing else.
+const Provision Action = "scim:provision"
+
+// Actions lists every action in an organization, for tests and for drawing permissions.
 var Actions = []Action{
 	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, OrganizationTokens, AuditRead,
 	MembershipManage, TeamsManage, TeamsAccess, TeamsReadSecret, PoliciesRead, PoliciesManage, PoliciesOverride, PoliciesDelegate,

@@ -27,6 +27,7 @@ const (
 	AttemptActor      ActorKind = "attempt"      // a runner executing one attempt, by its attempt token
 	SystemActor       ActorKind = "system"       // the server itself: a sweep or the host's operator
 	PolicyActor       ActorKind = "policy"       // the server, by what a workspace's settings allow without a person
+	SCIMActor         ActorKind = "scim"         // an identity provider, by a SCIM token
 )
 
 // Phase of the attempt an actor executes.
@@ -47,7 +48,7 @@ type Actor struct {
 	SiteAdmin bool
 	Roles     map[ids.Organization]Role
 	Grants    map[ids.Organization]Grants // beyond the role; none where no team gives any
-	Token     ids.Token                   // that was shown, of a UserActor, TeamActor or OrganizationActor
+	Token     ids.Token                   // that was shown, of a UserActor, TeamActor, OrganizationActor or SCIMActor
 	Session   string                      // of a UserActor signed in to the pages: the digest of the session's secret, in hex
 
 	Attempt      ids.Attempt // of an AttemptActor, with what it is bound to
@@ -87,6 +88,8 @@ func (a Actor) ID() string {
 		return string(a.Organization)
 	case AttemptActor:
 		return string(a.Attempt)
+	case SCIMActor:
+		return string(a.Token)
 	default:
 		return a.Name
 	}
@@ -132,6 +135,8 @@ func Can(actor Actor, action Action, object Object) bool {
 		return granted(actor, action, object)
 	case PolicyActor:
 		return PolicyLevel.Gives(action)
+	case SCIMActor:
+		return action == Provision
 	case AttemptActor:
 		if actor.Organization != object.Organization {
 			return false

@@ -52,6 +52,7 @@ type Limits struct {
 	Recovery   recovery.Settings
 	Policies   policies.Limits
 	Registry   registry.Limits
+	Requests   int // a second, of one token at one server; 0 is no limit
 }
 
 // DefaultLimits are those of a server that is told nothing else.
@@ -144,6 +145,7 @@ func (r *reader) limits() Limits {
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
 	l.Registry.Module = r.bytes("HOLDFAST_MODULE_LIMIT", l.Registry.Module)
 	l.Registry.Provider = r.bytes("HOLDFAST_PROVIDER_LIMIT", l.Registry.Provider)
+	l.Requests = r.count("HOLDFAST_API_RATE_LIMIT", l.Requests)
 	l.Policies.Memory = r.bytes("HOLDFAST_POLICY_MEMORY", l.Policies.Memory)
 	l.Policies.Time = r.duration("HOLDFAST_POLICY_TIME", l.Policies.Time)
 	l.Policies.Budget = r.duration("HOLDFAST_POLICY_BUDGET", l.Policies.Budget)
@@ -165,6 +167,20 @@ func (r *reader) duration(name string, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
+}
+
+// count reads how many of something there may be, with 0 for no limit.
+func (r *reader) count(name string, otherwise int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 1_000_000 {
+		r.wrong(name + " must be a number, such as 30, or 0 for no limit")
+		return otherwise
+	}
+	return n
 }
 
 // bytes reads a count of bytes.

@@ -67,6 +67,8 @@ type (
 	ToolVersion              string // tool-…; an entry of the catalogue of tools
 	OAuthClient              string // oc-…; what is known of a VCS host
 	OAuthToken               string // ot-…; what an organization proves itself to a VCS host by
+	SCIMGroup                string // scimgroup-…; a group as an identity provider keeps it
+	QueryRun                 string // qry-…; what was asked by terraform query
 )
 
 // Any is the set of id types.
@@ -75,7 +77,7 @@ type Any interface {
 		RunEvent | StateVersion | Output | Object | RunnerGroup | Runner | Attempt | Stage | Receipt | AuditEntry | EmergencyState | Recovery | Approval | Team | Membership | TeamWorkspace | TeamProject |
 		VariableSet | SSHKey | RunTrigger | Comment | PlanExport | ReservedTagKey | RetentionPolicy |
 		PolicySet | PolicySetVersion | Policy |
-		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | TaskOutcome | CostEstimate | ToolVersion | OAuthClient | OAuthToken |
+		NotificationConfiguration | RunTask | WorkspaceTask | TaskStage | TaskResult | TaskOutcome | CostEstimate | ToolVersion | OAuthClient | OAuthToken | SCIMGroup | QueryRun |
 		RegistryModule | RegistryModuleVersion | RegistryProvider | RegistryProviderVersion | RegistryProviderPlatform | RegistryComponent | GPGKey
 }
 
@@ -193,6 +195,10 @@ func spec[T Any]() (prefix, noun string) {
 		return "gpg-", "GPG key"
 	case TaskOutcome:
 		return "taskrso-", "task result outcome"
+	case SCIMGroup:
+		return "scimgroup-", "SCIM group"
+	case QueryRun:
+		return "qry-", "query run"
 	case CostEstimate:
 		return "ce-", "cost estimate"
 	}

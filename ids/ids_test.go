@@ -39,7 +39,7 @@ func TestEveryKindHasItsOwnPrefix(t *testing.T) {
 		string(ids.New[ids.Stage]()), string(ids.New[ids.Receipt]()), string(ids.New[ids.EmergencyState]()), string(ids.New[ids.Recovery]()),
 		string(ids.New[ids.PolicySet]()), string(ids.New[ids.PolicySetVersion]()), string(ids.New[ids.Policy]()),
 		string(ids.New[ids.NotificationConfiguration]()), string(ids.New[ids.RunTask]()), string(ids.New[ids.WorkspaceTask]()),
-		string(ids.New[ids.TaskStage]()), string(ids.New[ids.TaskResult]()), string(ids.New[ids.TaskOutcome]()), string(ids.New[ids.CostEstimate]()),
+		string(ids.New[ids.TaskStage]()), string(ids.New[ids.TaskResult]()), string(ids.New[ids.TaskOutcome]()), string(ids.New[ids.CostEstimate]()), string(ids.New[ids.SCIMGroup]()), string(ids.New[ids.QueryRun]()),
 	}
 	prefixes := map[string]bool{}
 	for _, id := range all {

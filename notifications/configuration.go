@@ -2,6 +2,7 @@ package notifications
 
 import (
 	"context"
+	"crypto/subtle"
 	"net/mail"
 	"slices"
 	"time"
@@ -334,7 +335,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Notifica
 	if err := s.check(after); err != nil {
 		return Configuration{}, err
 	}
-	said, err := s.verifyEnabled(ctx, after, after.Enabled && (!before.Enabled || after.URL != before.URL || after.Token != before.Token))
+	said, err := s.verifyEnabled(ctx, after, after.Enabled && (!before.Enabled || after.URL != before.URL || subtle.ConstantTimeCompare([]byte(after.Token), []byte(before.Token)) == 0))
 	if err != nil {
 		return Configuration{}, err
 	}

@@ -77,7 +77,7 @@ select d.trigger, r.id as run_id, r.message as run_message, r.created_at as run_
 
 -- name: Recipients
 select u.email from memberships m join users u on u.id = m.user_id
- where m.organization_id = @organization_id and m.user_id = any (@users::text[]) and u.email <> '' order by u.email;
+ where m.organization_id = @organization_id and m.user_id = any (@users::text[]) and u.email <> '' and u.suspended_at is null and u.deactivated_at is null order by u.email;
 
 -- name: End
 update notification_deliveries

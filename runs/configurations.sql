@@ -77,3 +77,23 @@ update configuration_versions set status = 'errored', error = @error where id = 
 
 -- name: ConfigurationCapture
 update configuration_versions set captured_at = coalesce(captured_at, clock_timestamp()) where id = @id and status = 'uploaded' and backing_hidden_at is null;
+
+-- fragment: QueryRunColumns
+q.id, q.organization_id, w.project_id, q.workspace_id, q.configuration_version_id, q.source, q.generate_config_out, q.reason, coalesce(q.created_by, '') as created_by, q.created_at
+
+-- fragment: LivingQueryRuns
+query_runs q join workspaces w on w.id = q.workspace_id and w.deleted_at is null
+
+-- name: QueryRunInsert
+insert into query_runs (id, organization_id, workspace_id, configuration_version_id, source, generate_config_out, reason, created_by)
+values (@id, @organization_id, @workspace_id, @configuration_version_id, @source, @generate_config_out, @reason, nullif(@created_by::text, ''));
+
+-- name: QueryRunByID
+select {QueryRunColumns} from {LivingQueryRuns} where q.id = @id;
+
+-- name: QueryRuns
+select {QueryRunColumns} from {LivingQueryRuns} where q.workspace_id = @workspace_id
+ order by q.created_at desc, q.id limit @limit offset @offset;
+
+-- name: QueryRunsCount
+select count(*) from query_runs where workspace_id = @workspace_id;

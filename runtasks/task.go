@@ -2,6 +2,7 @@ package runtasks
 
 import (
 	"context"
+	"crypto/subtle"
 	"slices"
 	"time"
 
@@ -319,7 +320,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.RunTask,
 	if err := s.check(after); err != nil {
 		return Task{}, err
 	}
-	if after.URL != before.URL || after.HMACKey != before.HMACKey {
+	if after.URL != before.URL || subtle.ConstantTimeCompare([]byte(after.HMACKey), []byte(before.HMACKey)) == 0 {
 		if err := s.test(ctx, after); err != nil {
 			return Task{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -21,6 +22,11 @@ type userView struct {
 	IsSiteAdmin      bool            `jsonapi:"attr,is-site-admin"`
 	TwoFactor        twoFactor       `jsonapi:"attr,two-factor"`
 	Permissions      userPermissions `jsonapi:"attr,permissions"`
+
+	// Of the user itself and for site admins, while SCIM is on.
+	IsSCIMManaged *bool      `jsonapi:"attr,is-scim-managed,omitempty"`
+	SCIMUsername  *string    `jsonapi:"attr,scim-username,omitempty"`
+	SCIMUpdatedAt *time.Time `jsonapi:"attr,scim-updated-at,iso8601,omitempty"`
 }
 
 type twoFactor struct {
@@ -59,7 +65,8 @@ func (s *server) accountDetails(r *request) (answer, error) {
 	}
 	view := newUserView(r.actor, u)
 	view.TwoFactor = twoFactor{Enabled: factor.EnrolledAt != nil, Verified: factor.EnrolledAt != nil}
-	return ok(view), nil
+	view, err = s.withStanding(r, view, u.ID)
+	return ok(view), err
 }
 
 // updateAccount changes the name and address of the user who asks.

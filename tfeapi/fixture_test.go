@@ -34,6 +34,7 @@ import (
 	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
+	"github.com/holdfast-run/holdfast/scim"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/vcs"
@@ -103,7 +104,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return who.Authenticate(ctx, token)
 		},
-		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Identity: site.NewIdentity(db, objects), VCS: vcs.New(db, objects), Approvals: approvals.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Registry: registry.New(db, objects, registry.DefaultLimits()), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
+		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Identity: site.NewIdentity(db, objects), VCS: vcs.New(db, objects), Approvals: approvals.New(db), SCIM: scim.New(db, who.RequireStepUp), Policies: policies.New(db, objects, policyRuntime(t)), Registry: registry.New(db, objects, registry.DefaultLimits()), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	server.Config.Handler = described(t, New(w.deps))

@@ -21,6 +21,7 @@ var (
 	uploadConfigurationLink = linkKind{"upload configuration", "/api/v2/links/configuration-versions/", "/upload/"}
 	uploadPolicySetLink     = linkKind{"upload policy set", "/api/v2/links/policy-set-versions/", "/upload/"}
 	planLogLink             = linkKind{"read plan log", "/api/v2/links/plans/", "/log/"}
+	queryLogLink            = linkKind{"read query log", "/api/v2/links/queries/", "/log/"}
 	applyLogLink            = linkKind{"read apply log", "/api/v2/links/applies/", "/log/"}
 )
 

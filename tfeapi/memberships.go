@@ -50,8 +50,12 @@ func (s *server) membershipIncludes(r *request, wanted includes, list ...account
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range found {
-			included = append(included, newTeamView(r.actor, t))
+		drawn, err := s.teamViews(r, found...)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range drawn {
+			included = append(included, v)
 		}
 	}
 	return included, nil

@@ -66,7 +66,7 @@ func newRights(t *testing.T) *rights {
 		"workspaces/": l.app.ID, "projects/": l.app.Project.ID, "state-versions/": l.current, "state-version-outputs/": outputs.Items[0].ID,
 		"configuration-versions/": l.run.ConfigurationVersion.ID, "runs/": l.run.ID, "plans/": l.run.Plan.ID, "applies/": l.run.Apply.ID,
 		"teams/": spare.ID, "team-workspaces/": access.ID, "team-projects/": inProject.ID, "organization-memberships/": memberships.Items[0].ID,
-		"authentication-tokens/": token.ID, "tags/": tags.Items[0].ID, "agent-pools/": pool.ID, "agents/": string(runner), "users/": me.ID, "admin/users/": me.ID,
+		"authentication-tokens/": token.ID, "tags/": tags.Items[0].ID, "agent-pools/": pool.ID, "agents/": string(runner), "users/": me.ID, "admin/users/": me.ID, "admin/teams/": spare.ID,
 	}, values: map[string]string{"{organization}": "acme", "{workspace}": "other", "{variable}": variable.ID}}
 	w.addSettings()
 	w.addJudges()

@@ -31,6 +31,9 @@ func (w *rights) addSettings() {
 	require.NoError(w, err)
 	comment, err := w.client.Comments.Create(ctx, w.run.ID, tfe.CommentCreateOptions{Body: "hello"})
 	require.NoError(w, err)
+	query, err := w.client.QueryRuns.Create(ctx, tfe.QueryRunCreateOptions{Workspace: w.app, ConfigurationVersion: w.run.ConfigurationVersion})
+	require.NoError(w, err)
+	w.things["queries/"] = query.ID
 	for begin, id := range map[string]string{"varsets/": set.ID, "ssh-keys/": key.ID, "reserved-tag-keys/": reserved.ID, "run-triggers/": trigger.ID, "comments/": comment.ID} {
 		w.things[begin] = id
 	}
@@ -115,6 +118,10 @@ func (w *rights) bodyOfSettings(rt route) string {
 		return within("oauth-clients", `"service-provider":"github","api-url":"https://api.github.com","http-url":"https://github.com"`, "")
 	case strings.HasSuffix(rt.path, "/oauth-tokens/{id}"):
 		return within("oauth-tokens", `"ssh-key":"PRIVATE"`, "")
+	case rt.path == "/api/v2/queries":
+		return within("queries", "", relation("workspace", "workspaces", w.app.ID)+","+relation("configuration-version", "configuration-versions", w.run.ConfigurationVersion.ID))
+	case strings.HasSuffix(rt.path, "/scim-group-mapping"):
+		return within("scim-group-mappings", `"scim-group-id":"scimgroup-1","scim-sync-paused":true`, "")
 	case rt.path == "/api/v2/account/update":
 		return within("users", "", "")
 	}

@@ -27,7 +27,7 @@ func (s *server) routes() []route {
 		retention    = "/relationships/data-retention-policy"
 		notification = api + "notification-configurations/{id}"
 	)
-	routes := append(append(slices.Concat(s.teamRoutes(), s.policyRoutes(), s.registryRoutes()), s.approvalRoutes()...), []route{
+	routes := append(append(slices.Concat(s.teamRoutes(), s.policyRoutes(), s.registryRoutes(), s.scimRoutes(), s.queryRunRoutes()), s.approvalRoutes()...), []route{
 		{method: get, path: "/.well-known/terraform.json", open: true, handle: s.discovery},
 		{method: get, path: "/.well-known/jwks", open: true, handle: s.publicKeys},
 		{method: get, path: "/.well-known/openid-configuration", open: true, handle: s.openIDConfiguration},

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-run/holdfast/registry"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
+	"github.com/holdfast-run/holdfast/scim"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/vcs"
@@ -59,7 +60,9 @@ type Deps struct {
 	// RunTasks keeps which services are asked about runs.
 	RunTasks  *runtasks.Service
 	Approvals *approvals.Service
-	Links     *envelope.Links
+	// SCIM keeps what an identity provider says.
+	SCIM  *scim.Service
+	Links *envelope.Links
 	// Wake wakes reads that wait for something new in a log; without it they are
 	// answered at once.
 	Wake *postgres.Listener
@@ -73,6 +76,8 @@ type Deps struct {
 	ClientAddress func(r *http.Request) string
 	// Observe counts an answered request, for the metrics; nil counts nothing. route is a template.
 	Observe func(method, route string, status int, took time.Duration)
+	// RateLimit is how many requests a second each token may make in this process; 0 is no limit.
+	RateLimit int
 	// Address is the public address of the server, such as https://localhost:8443,
 	// without a slash at its end. Every address given to clients begins with it.
 	Address string
@@ -84,6 +89,7 @@ type Deps struct {
 type server struct {
 	Deps
 	router *mux.Router
+	limit  *rateLimit
 	large  chan struct{} // has room for the one large document that may be in memory at a time
 }
 
@@ -91,7 +97,7 @@ type server struct {
 // other path is answered 404 as a JSON:API error.
 func New(deps Deps) http.Handler {
 	deps.Address = strings.TrimSuffix(deps.Address, "/")
-	s := &server{Deps: deps, large: make(chan struct{}, 1)}
+	s := &server{Deps: deps, limit: newRateLimit(deps.RateLimit), large: make(chan struct{}, 1)}
 	// A path is taken as it comes: an escaped slash stays inside its segment, and
 	// nothing is redirected, because a redirected POST loses its body.
 	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)
@@ -172,6 +178,9 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 	}
 	if !rt.open {
 		if req.actor, err = s.authenticate(r); err != nil {
+			return req, answer{}, err
+		}
+		if err := s.limit.check(req.actor, req.header); err != nil {
 			return req, answer{}, err
 		}
 		if err := checkAttempt(req.actor, rt); err != nil {

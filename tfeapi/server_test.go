@@ -148,14 +148,14 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 	assert.Equal(t, map[string]bool{
 		"/.well-known/terraform.json": true, "/.well-known/jwks": true, "/.well-known/openid-configuration": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true, "/api/meta/ip-ranges": true, "/api/v2/users/{id}/avatar": true,
 		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true, uploadPolicySetLink.template(): true,
-		planLogLink.template(): true, applyLogLink.template(): true,
+		planLogLink.template(): true, applyLogLink.template(): true, queryLogLink.template(): true,
 	}, open)
 }
 
 func TestLinksRefuseOtherTokens(t *testing.T) {
 	h, log := bare(t, nil)
 	s := &server{Deps: Deps{Links: testLinks(t), Address: "https://h"}}
-	for _, kind := range []linkKind{uploadStateLink, uploadJSONStateLink, uploadConfigurationLink, uploadPolicySetLink, planLogLink, applyLogLink} {
+	for _, kind := range []linkKind{uploadStateLink, uploadJSONStateLink, uploadConfigurationLink, uploadPolicySetLink, planLogLink, applyLogLink, queryLogLink} {
 		method := "PUT"
 		if strings.HasSuffix(kind.suffix, "/log/") {
 			method = "GET"

@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"strings"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -19,7 +20,14 @@ type teamView struct {
 	AllowMemberTokenManagement bool            `jsonapi:"attr,allow-member-token-management"`
 	OrganizationAccess         map[string]bool `jsonapi:"attr,organization-access"`
 	Permissions                teamPermissions `jsonapi:"attr,permissions"`
-	related                    relations
+
+	// While SCIM is on.
+	SCIMLinked     *bool      `jsonapi:"attr,scim-linked,omitempty"`
+	SCIMSyncPaused *bool      `jsonapi:"attr,scim-sync-paused,omitempty"`
+	SCIMGroupName  *string    `jsonapi:"attr,scim-group-name,omitempty"`
+	SCIMUpdatedAt  *time.Time `jsonapi:"attr,scim-updated-at,iso8601,omitempty"`
+
+	related relations
 }
 
 type teamPermissions struct {
@@ -112,9 +120,9 @@ func (s *server) listTeams(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	items := make([]*teamView, 0, len(list))
-	for _, t := range list {
-		items = append(items, newTeamView(r.actor, t))
+	items, err := s.teamViews(r, list...)
+	if err != nil {
+		return answer{}, err
 	}
 	included, err := s.teamIncludes(r, list...)
 	return page(items, p, total, included...), err
@@ -155,7 +163,14 @@ func (s *server) createTeam(r *request) (answer, error) {
 		return answer{}, err
 	}
 	t, err := s.Accounts.CreateTeam(r.ctx, r.actor, r.vars["organization"], said)
-	return created(newTeamView(r.actor, t)), err
+	if err != nil {
+		return answer{}, err
+	}
+	drawn, err := s.teamViews(r, t)
+	if err != nil {
+		return answer{}, err
+	}
+	return created(drawn[0]), nil
 }
 
 func (s *server) readTeam(r *request) (answer, error) {
@@ -168,7 +183,10 @@ func (s *server) readTeam(r *request) (answer, error) {
 		return answer{}, err
 	}
 	included, err := s.teamIncludes(r, t)
-	return ok(newTeamView(r.actor, t), included...), err
+	if err != nil {
+		return answer{}, err
+	}
+	return s.teamAnswer(r, t, included...)
 }
 
 func (s *server) updateTeam(r *request) (answer, error) {
@@ -181,7 +199,10 @@ func (s *server) updateTeam(r *request) (answer, error) {
 		return answer{}, err
 	}
 	t, err := s.Accounts.UpdateTeam(r.ctx, r.actor, team, said)
-	return ok(newTeamView(r.actor, t)), err
+	if err != nil {
+		return answer{}, err
+	}
+	return s.teamAnswer(r, t)
 }
 
 func (s *server) deleteTeam(r *request) (answer, error) {

@@ -197,6 +197,9 @@ func (s *server) readToken(r *request) (answer, error) {
 	}
 	t, err := s.Accounts.Token(r.ctx, r.actor, token)
 	if fault.Is(err, fault.NotFound) {
+		if found, err := s.Accounts.SCIMToken(r.ctx, r.actor, token); err == nil {
+			return ok(newSCIMTokenView(found)), nil
+		}
 		return s.readAgentToken(r)
 	}
 	return ok(newTokenView(t)), err
@@ -209,6 +212,9 @@ func (s *server) deleteToken(r *request) (answer, error) {
 	}
 	err = s.Accounts.RevokeToken(r.ctx, r.actor, token)
 	if fault.Is(err, fault.NotFound) {
+		if err := s.Accounts.RevokeSCIMToken(r.ctx, r.actor, token); !fault.Is(err, fault.NotFound) {
+			return noContent(), err
+		}
 		return s.deleteAgentToken(r)
 	}
 	return noContent(), err

@@ -32,6 +32,7 @@ import (
 	"github.com/holdfast-run/holdfast/internal/testdb"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runs"
+	"github.com/holdfast-run/holdfast/scim"
 	decided "github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
@@ -97,7 +98,7 @@ func newSite(t *testing.T) *site {
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/24")}, Log: log,
 	})
 	api := tfeapi.New(tfeapi.Deps{
-		Authenticate: s.accounts.Authenticate, Accounts: s.accounts, Workspaces: spaces, State: states, Runs: s.runs, Links: links,
+		Authenticate: s.accounts.Authenticate, Accounts: s.accounts, Workspaces: spaces, State: states, Runs: s.runs, SCIM: scim.New(s.db, s.accounts.RequireStepUp), Links: links,
 		Ready: store.Ping, Address: "https://" + s.host, Log: log,
 	})
 	s.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

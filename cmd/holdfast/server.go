@@ -34,6 +34,8 @@ import (
 	"github.com/holdfast-run/holdfast/runnerapi"
 	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/runtasks"
+	"github.com/holdfast-run/holdfast/scim"
+	"github.com/holdfast-run/holdfast/scimapi"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
@@ -53,6 +55,7 @@ type services struct {
 	dispatch   *dispatch.Service
 	runs       *runs.Service
 	gates      *gates.Service
+	scim       *scim.Service
 	policies   *policies.Service
 	registry   *registry.Service
 	recovery   *recovery.Service
@@ -84,6 +87,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	s := &services{db: db, store: store, links: links}
 	s.objects = artifacts.New(db, store, ring)
 	s.accounts = accounts.New(db, s.objects, accounts.StepUpWindow(limits.StepUp))
+	s.scim = scim.New(db, s.accounts.RequireStepUp)
 	s.workspaces = workspaces.New(db, s.accounts, s.objects)
 	s.state = state.New(db, s.objects, state.UploadLimit(limits.StateBytes))
 	s.gates = gates.New(db)
@@ -219,9 +223,10 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
+	provisioning := scimapi.New(scimapi.Deps{Authenticate: s.accounts.AuthenticateSCIM, SCIM: s.scim, Observe: observe("scim"), Address: cfg.Address, Log: log})
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})
@@ -234,6 +239,8 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/runner/"):
 			runners.ServeHTTP(w, r)
+		case scimapi.Serves(r.URL.Path):
+			provisioning.ServeHTTP(w, r)
 		case web.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:

@@ -53,8 +53,10 @@ func TestBannedNamesExist(t *testing.T) {
 	none(t, findings)
 }
 
-func TestStatements(t *testing.T)      { none(t, CheckSQL(load(t))) }
-func TestObjectsOfRights(t *testing.T) { none(t, CheckObjects(load(t))) }
+func TestStatements(t *testing.T)                       { none(t, CheckSQL(load(t))) }
+func TestObjectsOfRights(t *testing.T)                  { none(t, CheckObjects(load(t))) }
+func TestSecretsAreComparedInConstantTime(t *testing.T) { none(t, CheckSecrets(load(t))) }
+
 func TestWireTypes(t *testing.T)       { none(t, CheckWireTags(load(t))) }
 func TestSkippedTests(t *testing.T)    { none(t, CheckSkips(load(t))) }
 func TestFileLength(t *testing.T)      { none(t, CheckLength(load(t), lineLimit)) }

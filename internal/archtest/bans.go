@@ -40,7 +40,7 @@ var TheBans = []Ban{
 	},
 	{
 		Package: "net/http",
-		In:      []string{"tfeapi", "runnerapi", "web", "metrics", "outbound", "runner", "cmd", "internal/devstack", "benchmarks", "tests"},
+		In:      []string{"tfeapi", "scimapi", "runnerapi", "web", "metrics", "outbound", "runner", "cmd", "internal/devstack", "benchmarks", "tests"},
 		Why:     "rules that know HTTP cannot be called from anything else, and addresses that users gave are called by outbound alone, which checks each",
 	},
 	{

@@ -225,6 +225,17 @@ var (
 	assert.Contains(t, findings[1], "runs/a.go:4: ")
 }
 
+func TestSecrets(t *testing.T) {
+	for body, finding := range map[string]bool{
+		`a.Token == b`: true, `x != y.secret`: true, `string(got.hash) == want`: true, `bytes.Equal(sum[:], password)`: true, `*p.HMACKey != q`: true, `strings.EqualFold(a.token, b)`: true,
+		`token == ""`: false, `secret != nil`: false, `kind == OrganizationToken`: false, `subtle.ConstantTimeCompare(a.token, b) == 1`: false, `len(secret) == size`: false, `a.name == b.name`: false,
+	} {
+		found := CheckSecrets(program(t, map[string]string{"web/a.go": "package p\nfunc f() bool { return " + body + " }\n"}))
+		assert.Equal(t, finding, len(found) == 1, "%s: %v", body, found)
+	}
+	assert.Empty(t, CheckSecrets(program(t, map[string]string{"web/a_test.go": "package p\nfunc f() bool { return a.Token == b }\n"})))
+}
+
 func TestSkips(t *testing.T) {
 	body := func(call string) map[string]string {
 		return map[string]string{"runs/a_test.go": "package p\nimport \"testing\"\nfunc TestX(t *testing.T) { " + call + " }\n"}

@@ -1,7 +1,8 @@
 // Package archtest holds the rules of the code base that a compiler does not, as tests.
 //
 // Owns: the import order, the bans (each with its reason), the shape of a package
-// (doc.go with its headings, file length, names), and the rules for SQL text.
+// (doc.go with its headings, file length, names), the rules for SQL text, and how secrets are
+// compared.
 // Words: order (the list of packages, lowest first; a package imports only those
 // before it), aside (a package that stands outside the order, with its own list),
 // ban (a name with the packages that may use it), finding (one broken rule with its

@@ -56,11 +56,11 @@ type lists struct {
 	planned  []Planned
 	kept     map[string]bool
 	excluded map[string]string // reasons
-	alone    map[string]bool
+	alone    map[string]string // the server that the test has for itself, or with others of that name
 }
 
 func readLists() (lists, error) {
-	l := lists{kept: map[string]bool{}, excluded: map[string]string{}, alone: map[string]bool{}}
+	l := lists{kept: map[string]bool{}, excluded: map[string]string{}}
 	if err := json.Unmarshal(plannedFile, &l.planned); err != nil {
 		return l, fmt.Errorf("planned.json: %w", err)
 	}
@@ -71,8 +71,11 @@ func readLists() (lists, error) {
 	for name := range entries(keptFile) {
 		l.kept[name] = true
 	}
-	for name := range entries(aloneFile) {
-		l.alone[name] = true
+	l.alone = entries(aloneFile)
+	for name, server := range l.alone {
+		if server == "" {
+			l.alone[name] = name
+		}
 	}
 	l.excluded = entries(excludedFile)
 	for name, reason := range l.excluded {
@@ -80,7 +83,7 @@ func readLists() (lists, error) {
 			return l, fmt.Errorf("excluded.txt: %s has no reason, or is kept all the same", name)
 		}
 	}
-	for _, names := range []map[string]string{entries(keptFile), entries(aloneFile), l.excluded} {
+	for _, names := range []map[string]string{entries(keptFile), l.alone, l.excluded} {
 		for name := range names {
 			if !known[name] {
 				return l, fmt.Errorf("%s is in a list but not planned", name)
@@ -108,8 +111,8 @@ func entries(text string) map[string]string {
 type job struct {
 	Planned
 	Mode  Mode
-	Count int // planned subtests
-	Alone bool
+	Count int    // planned subtests
+	Alone string // the server that it needs; empty for the one of all others
 	// Repeated says that it failed once before.
 	Repeated bool
 }

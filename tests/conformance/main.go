@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -149,12 +150,14 @@ type runner struct {
 }
 
 // all runs the jobs: most against one server, some of them at a time; those that need a
-// server to themselves after that, each against a new one.
+// server to themselves after that, one after the other, each against a new one or with those that
+// share it.
 func (r *runner) all(ctx context.Context, jobs []job) error {
-	var together, alone []job
+	var together []job
+	alone := map[string][]job{}
 	for _, j := range jobs {
-		if j.Alone {
-			alone = append(alone, j)
+		if j.Alone != "" {
+			alone[j.Alone] = append(alone[j.Alone], j)
 		} else {
 			together = append(together, j)
 		}
@@ -162,8 +165,8 @@ func (r *runner) all(ctx context.Context, jobs []job) error {
 	if err := r.against(ctx, together, r.parallel); err != nil {
 		return err
 	}
-	for _, j := range alone {
-		if err := r.against(ctx, []job{j}, 1); err != nil {
+	for _, server := range slices.Sorted(maps.Keys(alone)) {
+		if err := r.against(ctx, alone[server], 1); err != nil {
 			return err
 		}
 	}
