@@ -1,9 +1,9 @@
 // Package stack runs `holdfast dev` for tests that see the product from outside.
 //
 // Owns: the start, the environment and the end of a stack, and of the tests that share one (Main).
-// Words: stack (one `holdfast dev`
-// with all its services), leash (the pipe that the command inside reads: it closes when the
-// test ends, however that is, and the stack ends with it).
+// Words: stack (one `holdfast dev` with all its services, and more runners where wanted), leash
+// (the pipe that the command inside reads: it closes when the test ends, however that is, and
+// the stack ends with it).
 // Invariants: no stack outlives its test process; processes are ended by the ids that the
 // stack itself wrote down.
 // Refuses: looking into the services.
