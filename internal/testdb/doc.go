@@ -2,7 +2,7 @@
 //
 // Owns: the test server, the migrated template, one clone of it per test.
 // Words: server (the one HOLDFAST_TEST_DATABASE_URL names, else a cluster of this test
-// process, started at first use), template (an empty database with all migrations,
+// process, started at first use, with its files in memory where Linux has room there), template (an empty database with all migrations,
 // named by the digest of their files and shared by all test processes of a server).
 // Invariants: tests never see each other's rows (TestEachTestHasItsOwnDatabase); the
 // template is complete or absent (it gets its name last); the server of a test process

@@ -1,63 +1,48 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/hashicorp/go-tfe"
+
+	started "github.com/holdfast-run/holdfast/tests/stack"
 )
+
+// stack is a running `holdfast dev`.
+type stack struct {
+	*started.Stack
+	environ map[string]string // what the command inside sees
+	api     *tfe.Client       // as the site admin
+	http    *http.Client      // trusts it
+}
 
 // shared is the stack of all tests.
 var shared *stack
 
-// program gives the path of a program under test.
-func program(name string) string {
-	path, err := filepath.Abs(filepath.Join("..", "..", "bin", name))
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
+func program(name string) string { return started.Program(name) }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	for _, name := range []string{"holdfast", "holdfast-runner", "tofu"} {
-		if info, err := os.Stat(program(name)); err != nil || info.Mode()&0o111 == 0 {
-			fmt.Fprintf(os.Stderr, "the tests of the commands need the program %s. Run `make build` first.\n", program(name))
-			return 1
+	os.Exit(started.Main(m, 6, func(dir string) (*started.Stack, error) {
+		providers := filepath.Join(dir, "providers")
+		if said, err := exec.Command(filepath.Join("..", "provider", "build.sh"), providers).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("make the providers: %w\n%s", err, said)
 		}
-	}
-	waitMoreThanWork()
-	dir, err := os.MkdirTemp("", "holdfast-cli-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	defer os.RemoveAll(dir + "-providers")
-	if shared, err = startStack(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := shared.stop(); err != nil {
-		fmt.Fprintf(os.Stderr, "the stack did not end well: %v\n%s", err, shared.said)
-		return 1
-	}
-	return code
-}
-
-// waitMoreThanWork lets more tests run side by side than there are processors: a tofu
-// that looks at a remote run sleeps most of the time.
-func waitMoreThanWork() {
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen {
-		_ = flag.Set("test.parallel", "6") // fails only for a flag or a value that does not exist
-	}
+		s, err := started.Start(started.Options{
+			Executable: program("holdfast"), Dir: filepath.Join(dir, "data"), Providers: providers, Runners: 3,
+			// Providers keep their ledgers outside of the folders of runs, and one runner serves many organizations.
+			Environ: []string{"HOLDFAST_RUNNER_ISOLATION=external"},
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.HTTP.Timeout = patience
+		shared = &stack{Stack: s, environ: s.Environ, http: s.HTTP}
+		shared.api, err = tfe.NewClient(&tfe.Config{Address: s.Address(), Token: s.Token(), HTTPClient: s.HTTP})
+		return s, err
+	}))
 }

@@ -1,17 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +12,8 @@ import (
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/require"
+
+	started "github.com/holdfast-run/holdfast/tests/stack"
 )
 
 // ctx has no end of its own: go test's -timeout is the last word.
@@ -27,16 +21,6 @@ var ctx = context.Background()
 
 // patience is how long anything may take on a busy machine.
 const patience = 5 * time.Minute
-
-// stack is a running `holdfast dev`.
-type stack struct {
-	environ map[string]string // what the command inside sees
-	api     *tfe.Client       // as the site admin
-	process *exec.Cmd
-	leash   io.Closer // when it closes, the command inside ends, and with it the stack
-	said    *transcript
-	http    *http.Client // trusts it
-}
 
 // transcript collects what a process says while it runs.
 type transcript struct {
@@ -56,86 +40,8 @@ func (b *transcript) String() string {
 	return b.text.String()
 }
 
-// mirror makes a folder with the providers of package tests/provider.
-func mirror(dir string) error {
-	build, err := filepath.Abs(filepath.Join("..", "provider", "build.sh"))
-	if err != nil {
-		return err
-	}
-	if said, err := exec.Command(build, dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("make the providers: %w\n%s", err, said)
-	}
-	return nil
-}
-
-// startStack returns when everything runs. The command inside tells its environment and
-// then reads our pipe, which also closes when this process is killed.
-func startStack(dir string) (*stack, error) {
-	s := &stack{environ: map[string]string{}, said: &transcript{}}
-	providers := dir + "-providers"
-	if err := mirror(providers); err != nil {
-		return nil, err
-	}
-	s.process = exec.Command(program("holdfast"), "dev", "--data", dir, "--provider-mirror", providers, "--", "sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
-	// Providers keep their ledgers outside of the folders of runs, and one runner serves many organizations.
-	s.process.Env, s.process.Stderr = append(plainEnviron(), "HOLDFAST_RUNNER_ISOLATION=external"), s.said
-	stdin, err := s.process.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := s.process.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.process.Start(); err != nil {
-		return nil, err
-	}
-	s.leash = stdin
-	for told := bufio.NewReader(stdout); ; {
-		entry, err := told.ReadString(0)
-		if err != nil {
-			_ = s.stop()
-			return nil, fmt.Errorf("holdfast dev did not start:\n%s", s.said)
-		}
-		if entry = strings.TrimSuffix(entry, "\x00"); entry == "ready" {
-			break
-		}
-		name, value, _ := strings.Cut(entry, "=")
-		s.environ[name] = value
-	}
-	if err := s.connect(); err != nil {
-		_ = s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *stack) connect() error {
-	pool := x509.NewCertPool()
-	bundle, err := os.ReadFile(s.environ["SSL_CERT_FILE"])
-	if err != nil {
-		return err
-	}
-	pool.AppendCertsFromPEM(bundle)
-	s.http = &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	s.api, err = tfe.NewClient(&tfe.Config{Address: s.environ["TFE_ADDRESS"], Token: s.environ["TFE_TOKEN"], HTTPClient: s.http})
-	return err
-}
-
-func (s *stack) stop() error {
-	_ = s.leash.Close()
-	return s.process.Wait()
-}
-
 // plainEnviron is our environment without what would change how tofu or Holdfast work.
-func plainEnviron() (environ []string) {
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "TF_") && !strings.HasPrefix(entry, "TFE_") && !strings.HasPrefix(entry, "HOLDFAST_") {
-			environ = append(environ, entry)
-		}
-	}
-	return environ
-}
+func plainEnviron() []string { return started.PlainEnviron() }
 
 // desk is an organization of its own, and the environment in which tofu works for it.
 type desk struct {

@@ -123,7 +123,7 @@ func TestTheRunnerIsKilledDuringAnApply(t *testing.T) {
 	assert.Equal(t, "applied", s.ended(t, elsewhere.ID).Status)
 	token := s.token()
 
-	require.NoError(t, s.stop(), s.log())
+	require.NoError(t, s.Stop(), s.Said())
 	s = privateStack(t, dir)
 	assert.Equal(t, token, s.token(), "the second start finds the data of the first")
 	assert.Equal(t, "applied", s.runFacts(t, elsewhere.ID).Status)
@@ -147,8 +147,7 @@ func TestTheRunnerIsToldToEndDuringAnApply(t *testing.T) {
 	at = newGate(t)
 	r = s.newRun(t, w.ID, resource("endless", at.command()))
 	at.reached()
-	require.NoError(t, s.supervisor.Process.Signal(syscall.SIGTERM))
-	_ = s.supervisor.Wait()
+	_ = s.Terminate()
 	s = privateStack(t, s.dir)
 	facts = s.runFacts(t, r.ID)
 	assert.Equal(t, "apply_failed", facts.DurableStatus)

@@ -1,13 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +16,8 @@ import (
 
 	"github.com/hashicorp/go-tfe"
 	"github.com/stretchr/testify/require"
+
+	started "github.com/holdfast-run/holdfast/tests/stack"
 )
 
 // ctx has no end of its own: go test's -timeout is the last word.
@@ -28,14 +25,11 @@ var ctx = context.Background()
 
 // stack is a running `holdfast dev` with its services.
 type stack struct {
+	*started.Stack
 	dir     string
 	environ map[string]string // what the command inside sees
 	api     *tfe.Client       // as the site admin
 	http    *http.Client
-
-	supervisor *exec.Cmd
-	leash      io.Closer // the command's stdin: when it closes, the command and with it the stack ends
-	stderr     *lockedBuffer
 }
 
 // lockedBuffer collects what a process says while it runs.
@@ -56,62 +50,24 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-// startStack starts everything in dir and returns when the command inside runs. The
-// command tells its environment and then waits until our end of its pipe closes, which
-// also happens when this process is killed.
+// startStack starts everything in dir and returns when the command inside runs.
 //
-// isolation is how its runner keeps runs apart. It is "external" for most tests: their runs
+// isolation is how its runners keep runs apart. It is "external" for most tests: their runs
 // touch files outside of their folders, by which a test knows how far they are.
-func startStack(dir, isolation string) (*stack, error) {
-	s := &stack{dir: dir, environ: map[string]string{}, stderr: &lockedBuffer{}}
-	s.supervisor = exec.Command(filepath.Join(binDir, "holdfast"), "dev", "--data", dir, "--",
-		"sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)
-	s.supervisor.Env = append(plainEnviron(), "HOLDFAST_RUNNER_ISOLATION="+isolation, "HOLDFAST_OUTBOUND_ALLOW=127.0.0.0/8") // receivers of tests are on this machine
-	s.supervisor.Stderr = s.stderr
-	stdin, err := s.supervisor.StdinPipe()
+func startStack(dir, isolation string, runners int) (*stack, error) {
+	running, err := started.Start(started.Options{
+		Executable: filepath.Join(binDir, "holdfast"), Dir: dir, Runners: runners,
+		Environ: []string{"HOLDFAST_RUNNER_ISOLATION=" + isolation, "HOLDFAST_OUTBOUND_ALLOW=127.0.0.0/8"}, // receivers of tests are on this machine
+	})
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := s.supervisor.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.supervisor.Start(); err != nil {
-		return nil, err
-	}
-	s.leash = stdin
-	for told := bufio.NewReader(stdout); ; {
-		entry, err := told.ReadString(0)
-		if err != nil {
-			_ = s.stop()
-			return nil, fmt.Errorf("holdfast dev did not start:\n%s", s.log())
-		}
-		entry = strings.TrimSuffix(entry, "\x00")
-		if entry == "ready" {
-			break
-		}
-		name, value, _ := strings.Cut(entry, "=")
-		s.environ[name] = value
-	}
-	if err := s.connect(); err != nil {
-		_ = s.stop()
+	s := &stack{Stack: running, dir: dir, environ: running.Environ, http: running.HTTP}
+	if s.api, err = s.client(s.token()); err != nil {
+		_ = s.Stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-func (s *stack) connect() error {
-	pool := x509.NewCertPool()
-	bundle, err := os.ReadFile(s.environ["SSL_CERT_FILE"])
-	if err != nil {
-		return err
-	}
-	pool.AppendCertsFromPEM(bundle)
-	s.http = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-	}}
-	s.api, err = s.client(s.token())
-	return err
 }
 
 // client is a go-tfe client for one token.
@@ -121,13 +77,6 @@ func (s *stack) client(token string) (*tfe.Client, error) {
 
 func (s *stack) address() string { return s.environ["TFE_ADDRESS"] }
 func (s *stack) token() string   { return s.environ["TFE_TOKEN"] }
-func (s *stack) log() string     { return s.stderr.String() }
-
-// stop ends the command, and with it the stack. The error is that of `holdfast dev`.
-func (s *stack) stop() error {
-	_ = s.leash.Close()
-	return s.supervisor.Wait()
-}
 
 // privateStack starts a stack for this test alone, in dir.
 func privateStack(t *testing.T, dir string) *stack {
@@ -137,25 +86,19 @@ func privateStack(t *testing.T, dir string) *stack {
 
 func isolatingStack(t *testing.T, dir, isolation string) *stack {
 	t.Helper()
-	s, err := startStack(dir, isolation)
+	s, err := startStack(dir, isolation, 1)
 	require.NoError(t, err)
 	stopped := false
 	t.Cleanup(func() {
-		if s.supervisor.ProcessState == nil {
-			_ = s.stop()
+		if !s.Ended() {
+			_ = s.Stop()
 			stopped = true
 		}
 		if t.Failed() {
-			t.Logf("the stack was stopped at the end: %v. It said:\n%s\nThe server's log ends:\n%s", stopped, s.log(), s.logOf("server"))
+			t.Logf("the stack was stopped at the end: %v. It said:\n%s\nThe server's log ends:\n%s", stopped, s.Said(), s.Log("server"))
 		}
 	})
 	return s
-}
-
-// logOf gives the end of a service's log.
-func (s *stack) logOf(service string) string {
-	content, _ := os.ReadFile(filepath.Join(s.dir, "logs", service+".log"))
-	return string(content[max(0, len(content)-4000):])
 }
 
 // pid gives the process id of a service.
@@ -195,15 +138,7 @@ func (s *stack) healthy() bool {
 }
 
 // plainEnviron is our environment without what would change how tofu or Holdfast work.
-func plainEnviron() []string {
-	var environ []string
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "TF_") && !strings.HasPrefix(entry, "TFE_") && !strings.HasPrefix(entry, "HOLDFAST_") {
-			environ = append(environ, entry)
-		}
-	}
-	return environ
-}
+func plainEnviron() []string { return started.PlainEnviron() }
 
 // commandEnviron is the environment of a command inside the stack.
 func (s *stack) commandEnviron(more ...string) []string {

@@ -1,8 +1,9 @@
 // Package stack runs `holdfast dev` for tests that see the product from outside.
 //
-// Owns: the start, the environment and the end of a stack. Words: stack (one `holdfast dev`
-// with all its services), leash (the pipe that the command inside reads: it closes when the
-// test ends, however that is, and the stack ends with it).
+// Owns: the start, the environment and the end of a stack, and of the tests that share one (Main).
+// Words: stack (one `holdfast dev` with all its services, and more runners where wanted), leash
+// (the pipe that the command inside reads: it closes when the test ends, however that is, and
+// the stack ends with it).
 // Invariants: no stack outlives its test process; processes are ended by the ids that the
 // stack itself wrote down.
 // Refuses: looking into the services.
@@ -14,7 +15,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +26,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-run/holdfast/internal/child"
 )
 
 // Options say which stack to run.
@@ -33,6 +35,8 @@ type Options struct {
 	Executable string   // the holdfast binary; holdfast-runner and tofu stand beside it or on PATH
 	Dir        string   // of the data
 	Args       []string // further arguments of `holdfast dev`
+	Providers  string   // a mirror of providers for runners and commands; empty: none
+	Runners    int      // how many there are; 0 and 1 are the stack's own
 	Environ    []string // NAME=value, on top of PlainEnviron
 }
 
@@ -44,12 +48,16 @@ type Stack struct {
 	process *exec.Cmd
 	leash   io.Closer
 	said    transcript
+	runners []*child.Process // beside the stack's own
 }
 
 // Start returns when everything serves.
 func Start(o Options) (*Stack, error) {
 	s := &Stack{Dir: o.Dir, Environ: map[string]string{}}
 	args := append([]string{"dev", "--data", o.Dir}, o.Args...)
+	if o.Providers != "" {
+		args = append(args, "--provider-mirror", o.Providers)
+	}
 	s.process = exec.Command(o.Executable, append(args, "--", "sh", "-c", `env -0; printf 'ready\0'; exec cat >/dev/null`)...)
 	s.process.Env, s.process.Stderr = append(PlainEnviron(), o.Environ...), &s.said
 	stdin, err := s.process.StdinPipe()
@@ -64,11 +72,21 @@ func Start(o Options) (*Stack, error) {
 		return nil, err
 	}
 	s.leash = stdin
-	if err := errors.Join(s.readEnviron(stdout), s.trust()); err != nil {
+	if err := s.complete(stdout, o); err != nil {
 		_ = s.Stop()
 		return nil, fmt.Errorf("holdfast dev did not start: %w\n%s", err, s.Said())
 	}
 	return s, nil
+}
+
+func (s *Stack) complete(stdout io.Reader, o Options) error {
+	if err := s.readEnviron(stdout); err != nil {
+		return err
+	}
+	if err := s.trust(); err != nil {
+		return err
+	}
+	return s.moreRunners(o)
 }
 
 func (s *Stack) readEnviron(stdout io.Reader) error {
@@ -109,6 +127,7 @@ func (s *Stack) Said() string { return s.said.String() }
 
 // Stop ends the command inside, and with it the stack. The error is that of `holdfast dev`.
 func (s *Stack) Stop() error {
+	s.stopRunners()
 	_ = s.leash.Close()
 	return s.process.Wait()
 }
@@ -127,6 +146,15 @@ func (s *Stack) Pid(service string) (int, error) {
 	}
 	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
+
+// Terminate asks `holdfast dev` itself to end, as a service manager does, and waits for it.
+func (s *Stack) Terminate() error {
+	_ = s.process.Process.Signal(syscall.SIGTERM)
+	return s.process.Wait()
+}
+
+// Ended tells whether Stop or Terminate have been.
+func (s *Stack) Ended() bool { return s.process.ProcessState != nil }
 
 // Signal sends a signal to a service.
 func (s *Stack) Signal(service string, signal syscall.Signal) error {
