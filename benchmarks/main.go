@@ -34,6 +34,7 @@ var sections = []section{
 	{"idle", idle},
 	{"queue", queue},
 	{"throughput", throughput},
+	{"lists", lists},
 }
 
 func main() {

@@ -347,13 +347,8 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Wor
 		if err != nil {
 			return err
 		}
-		args := f.args(w.Organization, workspace, authz.Everywhere())
-		if total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args); err != nil {
-			return err
-		}
-		args["limit"], args["offset"] = f.Limit, f.Offset
-		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
-		if err != nil {
+		rows, counted, err := f.page(ctx, tx, w.Organization, workspace, authz.Everywhere(), true)
+		if total = counted; err != nil {
 			return err
 		}
 		list, err = withHistory(ctx, tx, rows)
