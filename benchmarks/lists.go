@@ -80,7 +80,7 @@ func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 		defer close(stop)
 		for began := clock.Now(); clock.Since(began) < listLength*time.Duration(len(readers)); {
 			for _, reader := range readers {
-				for _, l := range c.lists(reader.share) {
+				for _, l := range c.lists(reader.share, c.seen) {
 					took, err := timed(func() error { _, err := reader.as.do(ctx, http.MethodGet, l.path(), nil, io.Discard); return err })
 					if err != nil {
 						return err
@@ -96,7 +96,7 @@ func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 		return err
 	}
 	for _, reader := range readers {
-		for _, l := range c.lists(reader.share) {
+		for _, l := range c.lists(reader.share, c.seen) {
 			key := reader.name + ": " + l.what
 			s := times[key]
 			b.table.time(key, l.command, s, fmt.Sprintf("p99 %s", seconds(s.percentile(99))), b.table.judge(key+", p99 < 50 ms", s.percentile(99) < listGoal))
@@ -107,8 +107,8 @@ func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 	return nil
 }
 
-// lists are the lists of one who sees one workspace in share.
-func (c *crowd) lists(share int) []list {
+// lists are the lists of one who sees one workspace in share, among them those of seen.
+func (c *crowd) lists(share int, seen []string) []list {
 	workspaces := "/api/v2/organizations/" + organization + "/workspaces?page%5Bsize%5D=20&"
 	ofOrganization := "/api/v2/organizations/" + organization + "/runs?page%5Bsize%5D=20&"
 	page := func(rows int) string { return fmt.Sprintf("page%%5Bnumber%%5D=%d", 1+random.IntN(max(rows/20, 1))) }
@@ -141,7 +141,14 @@ func (c *crowd) lists(share int) []list {
 		{"workspaces with all that can be included", "GET workspaces?include=…", func() string {
 			return workspaces + "include=organization,project,current_run,current_run.plan,current_state_version,outputs,effective_tag_bindings&" + page(listWorkspaces/share)
 		}},
-		{"random page of runs of the organization", "GET organizations/:name/runs?page[number]=N", func() string { return ofOrganization + page(listRuns*3/4/share) }},
+		{"runs of a workspace, random page", "GET workspaces/:id/runs?page[number]=N", func() string {
+			id, rows := seen[random.IntN(len(seen))], 9*3/4
+			if share == 1 {
+				id, rows = c.busy[random.IntN(len(c.busy))], listRuns/10/listBusy*3/4
+			}
+			return "/api/v2/workspaces/" + id + "/runs?page%5Bsize%5D=20&" + page(rows)
+		}},
+		{"runs of the organization, one of 1,000 pages", "GET organizations/:name/runs?page[number]=N", func() string { return ofOrganization + page(min(20_000, listRuns*3/4/share)) }},
 		{"runs of the organization by status", "GET organizations/:name/runs?filter[status]=errored", func() string {
 			return ofOrganization + "filter%5Bstatus%5D=errored&" + fmt.Sprintf("page%%5Bnumber%%5D=%d", 1+random.IntN(20))
 		}},
@@ -153,9 +160,6 @@ func (c *crowd) lists(share int) []list {
 		}},
 	}
 }
-
-// lists of the runs of one workspace need one that the reader sees.
-func (c *crowd) anyOf(list []string) string { return list[random.IntN(len(list))] }
 
 // writing is what others write meanwhile.
 type writing struct {

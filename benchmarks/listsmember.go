@@ -32,11 +32,11 @@ func (b *bench) invite(ctx context.Context, c *crowd) error {
 	}
 	if _, err := b.api.do(ctx, http.MethodPost, "/api/v2/team-projects", fmt.Appendf(nil,
 		`{"data":{"type":"team-projects","attributes":{"access":"read"},"relationships":{"team":{"data":{"type":"teams","id":%q}},"project":{"data":{"type":"projects","id":%q}}}}}`,
-		team.Data.ID, c.projects[7]), io.Discard); err != nil {
+		team.Data.ID, c.projects[shownProject]), io.Discard); err != nil {
 		return err
 	}
 	_, err = c.db.Exec(ctx, `insert into team_workspaces (id, organization_id, team_id, workspace_id, levels)
 	    select 'tws-' || `+freshText+`, t.organization_id, t.id, s.id, '{workspace:read}' from seed_workspaces s, teams t
-	     where t.id = $1 and s.project <> $2 order by md5(s.text) limit $3`, team.Data.ID, c.projects[7], listWorkspaces/200)
+	     where t.id = $1 and s.project <> $2 order by md5(s.text) limit $3`, team.Data.ID, c.projects[shownProject], listWorkspaces/200)
 	return err
 }

@@ -24,19 +24,20 @@ const (
 	listProjects   = 200
 	listTags       = 50
 	listBusy       = 100 // workspaces that have a thousand runs; the others have nine
+	shownProject   = 7   // whose workspaces the member sees
 )
 
 // crowd is an organization with very many workspaces and runs, all copies of one workspace
 // and its run as the server wrote them.
 type crowd struct {
-	db                *pgx.Conn
-	workspace, run    string // that the others are copies of
-	projects          []string
-	busy              []string // ids of workspaces with many runs
-	some              []string // ids of other workspaces
-	waiting           subject  // where new runs wait
-	member            *api     // sees one workspace in a hundred
-	seen, seenProject int      // workspaces that it sees, in all and in the project it was given
+	db             *pgx.Conn
+	workspace, run string // that the others are copies of
+	projects       []string
+	busy           []string // ids of workspaces with many runs
+	some           []string // ids of other workspaces
+	waiting        subject  // where new runs wait
+	member         *api     // sees one workspace in a hundred
+	seen           []string // ids of workspaces that it sees
 }
 
 // listSeeds are the tables of a workspace and its run, in order. Each row of from is taken
@@ -283,5 +284,6 @@ func (c *crowd) pick(ctx context.Context) (err error) {
 	c.projects = texts("select id from seed_projects order by k")
 	c.busy = texts(fmt.Sprintf("select id from seed_workspaces where k < %d order by k", listBusy))
 	c.some = texts(fmt.Sprintf("select id from seed_workspaces where k >= %d order by random() limit 10000", listBusy))
+	c.seen = texts(fmt.Sprintf("select id from seed_workspaces where project = (select id from seed_projects where k = %d) order by k", shownProject))
 	return err
 }

@@ -217,13 +217,19 @@ select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and o.name = @organi
 -- when: tags
    and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
                  where t.organization_id = @organization_id and t.name = (@tags::text[])[1])
+-- when: two tags
+   and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
+                 where t.organization_id = @organization_id and t.name = (@tags::text[])[2])
 -- when: more tags
    and (select count(*) from workspace_tags wt join tags t on t.id = wt.tag_id
          where wt.workspace_id = w.id and t.name = any(@tags::text[])) = cardinality(@tags::text[])
 -- when: without
    and not exists (select from workspace_tags wt join tags t on t.id = wt.tag_id
                     where wt.workspace_id = w.id and t.name = any(@without::text[]))
--- when: pairs
+-- when: own pairs
+   and w.id in (select b.workspace_id from tag_bindings b
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1]))
+-- when: inherited pairs
    and w.id in (select b.workspace_id from tag_bindings b
                  where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1])
                 union all
@@ -258,6 +264,10 @@ select (select total from counted) as total,
                        case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
                        w.name collate "C"
               limit @limit offset @offset) as ids;
+
+-- name: PairsInherited
+-- Whether workspaces may have pairs with this key from their projects.
+select exists (select from project_tag_bindings where organization_id = @organization_id and key = (@keys::text[])[1]);
 
 -- name: WorkspacesInOrder
 select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and w.id = any(@ids::text[]) order by array_position(@ids, w.id);

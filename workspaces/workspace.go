@@ -313,7 +313,7 @@ func (f Filter) args(org ids.Organization, scope authz.Scope) (postgres.Args, ma
 			"limit": f.Page.Limit(), "offset": f.Page.Offset(), "sort": f.Sort,
 		}, map[string]bool{
 			"scoped": !scope.All, "project": f.Project != "", "search": f.SearchName != "", "pattern": f.WildcardName != "",
-			"tags": len(tags) > 0, "more tags": len(tags) > 1, "without": len(without) > 0, "pairs": len(keys) > 0, "more pairs": len(keys) > 1, "statuses": len(f.RunStatuses) > 0,
+			"tags": len(tags) > 0, "two tags": len(tags) > 1, "more tags": len(tags) > 2, "without": len(without) > 0, "own pairs": len(keys) > 0, "more pairs": len(keys) > 1, "statuses": len(f.RunStatuses) > 0,
 		}
 }
 
@@ -353,6 +353,13 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 			return err
 		}
 		args, applies := filter.args(org.ID, authz.Where(actor, authz.WorkspaceRead, org.ID))
+		if applies["own pairs"] { // nothing is inherited, as a rule, and then much less has to be looked at
+			inherited, err := postgres.Value[bool](ctx, tx, queries.Get("PairsInherited"), args)
+			if err != nil {
+				return err
+			}
+			applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
+		}
 		found, err := postgres.One[pageOf](ctx, tx, queries.For("WorkspacePage", applies), args)
 		if total = found.Total; err != nil || len(found.IDs) == 0 {
 			return err
