@@ -139,7 +139,7 @@ func (s sandbox) writeCLIConfig(host, address, token string, providers providerS
 	var b strings.Builder
 	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", cliString(host), cliString(token))
 	fmt.Fprintf(&b, "host %s {\n  services = {\n", cliString(host))
-	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+	for _, service := range []string{"tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"} {
 		fmt.Fprintf(&b, "    %s = %s\n", cliString(service), cliString(address+"/api/v2/"))
 	}
 	b.WriteString("  }\n}\n" + installation)
