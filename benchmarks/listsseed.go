@@ -100,8 +100,11 @@ alter table seed_workspaces add primary key (k);
 create unlogged table seed_runs (n integer, id text, given bytea, k integer, chance integer, created timestamptz, message text);
 analyze seed_workspaces`
 
-// tagging gives each workspace two of the tags and a pair of key and value.
+// tagging gives each workspace two of the tags, a pair of key and value, and its current run:
+// triggers have not seen the copies.
 const tagging = `
+insert into current_runs (workspace_id, organization_id, run_id, status)
+    select w.id, w.organization_id, r.id, r.durable_status from workspaces w join runs r on r.id = current_run_of(w.id) on conflict do nothing;
 insert into tags (id, organization_id, name)
     select 'tag-' || ` + freshText + `, o.id, 'tag-' || k from organizations o, generate_series(0, %[1]d - 1) k where o.name = '` + organization + `';
 insert into workspace_tags (organization_id, workspace_id, tag_id)
