@@ -12,7 +12,6 @@ import (
 // organization as code, with the values that it adds by itself, and reads it again as its next
 // plan does: what comes back is what was said, so that such a plan is empty.
 func TestTheRequestsOfTheProviderAreReadBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
 	on, off := tfe.Bool(true), tfe.Bool(false)
