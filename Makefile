@@ -45,7 +45,7 @@ conformance-all: build postgres bubblewrap ## the same, each test in both modes 
 check: go ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@scripts/check.sh
 
-bench: build postgres ## the speed of everything in one table (about ten minutes); parts of it: make bench ONLY=state,rate; a whole minute's apply: BENCH_LONG=1
+bench: build postgres ## the speed of everything in one table (about ten minutes, and lists only by name); parts of it: make bench ONLY=state,rate; a whole minute's apply: BENCH_LONG=1
 	@ONLY="$(ONLY)" BENCH_LONG="$(BENCH_LONG)" scripts/bench.sh
 
 # What the targets above stand on; each installs what it can and says what to do where it cannot.

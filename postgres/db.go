@@ -61,6 +61,10 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	cfg.AfterConnect = beginEra
 	cfg.ConnConfig.Tracer = counter{}
+	// Nor does starting processes to help with one.
+	if _, set := cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"]; !set {
+		cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"] = "0"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, classify(err)

@@ -1,5 +1,6 @@
 // Package postgres is the door to PostgreSQL: the pool, transactions, named
-// queries, and what an SQLSTATE means.
+// queries, and what an SQLSTATE means. A query may have lines that are there only when they
+// apply, and may be planned anew for its arguments (ParseQueries).
 //
 // Owns: InTx, InSnapshot and InOneStatement, the reading of named queries, the counting of statements, one LISTEN connection, NOTIFY after the commit.
 // Words: tx (a transaction somebody else began and will end), snapshot (a

@@ -27,7 +27,17 @@ type Queries map[string]string
 //	-- fragment: RunColumns
 //
 // is no statement: its text stands in for {RunColumns} in the statements and fragments
-// after it.
+// after it. Lines between
+//
+//	-- when: tags
+//	-- always
+//
+// are in a statement only where For is told that tags apply. A statement with the line
+//
+//	-- planned anew
+//
+// is planned for its arguments each time, which takes about a millisecond: for lists, where
+// the plan that suits most arguments is a bad one for some.
 // A broken or repeated name is a programming error and panics at start.
 func ParseQueries(sql string) Queries {
 	queries, fragments := Queries{}, []string{}
@@ -47,14 +57,54 @@ func ParseQueries(sql string) Queries {
 			fragments = append(fragments, "{"+name+"}", whole)
 			continue
 		}
+		if open := optional(whole); open != "" {
+			panic(fmt.Sprintf("queries.sql: the lines of %q when %q do not end with a line \"-- always\"", name, open))
+		}
 		queries[name] = "-- " + name + "\n" + whole
 	}
 	return queries
 }
 
+// optional gives the condition whose lines go on to the end of the text, where there is one.
+func optional(text string) (open string) {
+	for line := range strings.Lines(text) {
+		if condition, found := strings.CutPrefix(strings.TrimSpace(line), whenLine); found {
+			open = condition
+		} else if strings.TrimSpace(line) == alwaysLine {
+			open = ""
+		}
+	}
+	return open
+}
+
 var blockStart = regexp.MustCompile(`(?m)^-- (name|fragment): (\w+)$`)
 
-// Get gives the statement called name; an unknown name is a programming error and panics.
+const (
+	plannedAnew = "-- planned anew\n"
+	whenLine    = "-- when: "
+	alwaysLine  = "-- always"
+)
+
+// For gives the statement called name with those of its optional lines that apply. It is
+// right without the others, and PostgreSQL finds better ways when it does not see them.
+func (q Queries) For(name string, applies map[string]bool) string {
+	var text strings.Builder
+	whole, taken := q.Get(name), true
+	for line := range strings.Lines(whole) {
+		switch condition, found := strings.CutPrefix(strings.TrimSpace(line), whenLine); {
+		case found:
+			taken = applies[condition]
+		case strings.TrimSpace(line) == alwaysLine:
+			taken = true
+		case taken:
+			text.WriteString(line)
+		}
+	}
+	return text.String()
+}
+
+// Get gives the statement called name, with all its optional lines; an unknown name is a
+// programming error and panics.
 func (q Queries) Get(name string) string {
 	sql, ok := q[name]
 	if !ok {
@@ -111,6 +161,9 @@ func Exec(ctx context.Context, tx Tx, sql string, args Args) (int64, error) {
 
 func query(ctx context.Context, tx Tx, sql string, args Args) (pgx.Rows, error) {
 	text, values := numbered(sql, args)
+	if strings.Contains(sql, plannedAnew) {
+		values = append([]any{pgx.QueryExecModeCacheDescribe}, values...) // without a name a statement keeps no plan
+	}
 	return tx.Query(ctx, text, values...)
 }
 

@@ -52,6 +52,14 @@ func (s *snapshot) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	if s.conn, err = s.pool.Acquire(ctx); err != nil {
 		return nil, err
 	}
+	if len(args) > 0 {
+		if _, own := args[0].(pgx.QueryExecMode); own { // a batch has one way for all that is in it
+			if _, err := s.conn.Exec(ctx, beginSnapshot); err != nil {
+				return nil, err
+			}
+			return s.conn.Query(ctx, sql, args...)
+		}
+	}
 	both := &pgx.Batch{}
 	both.Queue(beginSnapshot)
 	both.Queue(sql, args...)

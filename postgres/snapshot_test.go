@@ -25,6 +25,23 @@ func TestASnapshotSeesOneInstant(t *testing.T) {
 	assert.Equal(t, 2, read(t, db, 1))
 }
 
+// A statement that is planned anew leaves no plan behind that later arguments would get, and
+// may be the first of a snapshot.
+func TestAStatementIsPlannedForItsArguments(t *testing.T) {
+	db := table(t)
+	sql := postgres.ParseQueries("-- name: Anew\n-- planned anew\nselect n from things where id = @id or @all::boolean").Get("Anew")
+	require.NoError(t, postgres.InSnapshot(ctx, db, "test", func(tx postgres.Tx) error {
+		for range 7 { // after five, PostgreSQL thinks of one plan for all
+			n, err := postgres.Value[int](ctx, tx, sql, postgres.Args{"id": 1, "all": false})
+			require.NoError(t, err)
+			assert.Equal(t, 0, n)
+		}
+		kept, err := postgres.Value[int](ctx, tx, "select count(*) from pg_prepared_statements where statement like '-- Anew%'", nil)
+		assert.Equal(t, 0, kept)
+		return err
+	}))
+}
+
 func TestASnapshotRefusesWrites(t *testing.T) {
 	db := table(t)
 	err := postgres.InSnapshot(ctx, db, "test.snapshot", func(tx postgres.Tx) error { return add(tx, 1) })

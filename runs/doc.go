@@ -1,7 +1,7 @@
 // Package runs drives a run from its creation to an honest end.
 //
 // Owns: tables runs, run_transitions, run_history, run_stages, run_receipts, late_reports,
-// approval_arbitrations, configuration_versions, policy_checks, comments, plan_exports, run_triggers and triggered_runs, and every operation that may free a workspace. Words: run (one
+// approval_arbitrations, configuration_versions, policy_checks, comments, plan_exports, run_triggers, triggered_runs and current_runs, and every operation that may free a workspace. Words: run (one
 // request to plan, and perhaps apply, a configuration), durable status (the truth;
 // wire statuses are a projection in tfeapi), step (one transition, with history and
 // audit), admission (the run gets the workspace's fence and its predecessor state
@@ -28,6 +28,8 @@
 // are written once, and the result moves the run in its transaction (policy.go, evaluate.go).
 // waits for the services it asks without a status of its own (tasks.go).
 // that of now (vote.go); a wait is arbitrated by a request that is committed first (arbitrate.go).
+// Which run is the current one of a workspace is also written down in current_runs, by which workspaces are
+// found by its status: the database does it, with every change of a run (trigger keep_current_run, TestAnyHistoryKeepsTheRules).
 // Refuses: HTTP, JSON:API, running tofu.
 // Tested by: policy_test.go, transitions_test.go, create_test.go, plan_test.go, decide_test.go,
 // apply_test.go, queue_test.go, sweep_test.go, log_test.go, structured_test.go,

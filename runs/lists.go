@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -25,14 +27,46 @@ type Filter struct {
 	Limit, Offset int
 }
 
-// args selects runs of the organization, in one workspace where that is not empty, as far as
-// they are seen.
-func (f Filter) args(org ids.Organization, workspace ids.Workspace, seen authz.Scope) postgres.Args {
-	return postgres.Args{
-		"organization_id": org, "workspace_id": workspace, "all": seen.All, "projects": seen.Projects, "visible": seen.Workspaces, "include_plan_only": f.PlanOnly, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
-		"operations": orEmpty(f.Operations), "username": f.User, "search": f.Search, "workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "nothing": f.Nothing,
+// page gives the runs of the organization on the page, in one workspace where that is not
+// empty, as far as they are seen, newest first; with counted also how many there are in all.
+func (f Filter) page(ctx context.Context, tx postgres.Tx, org ids.Organization, workspace ids.Workspace, seen authz.Scope, counted bool) (rows []Run, total int, err error) {
+	if f.Nothing {
+		return nil, 0, nil
 	}
+	args := postgres.Args{
+		"organization_id": org, "workspace_id": workspace, "projects": seen.Projects, "visible": seen.Workspaces, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
+		"operations": orEmpty(f.Operations), "username": f.User, "search": f.Search, "part": "%" + likeEscapes.Replace(f.Search) + "%",
+		"workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "limit": f.Limit, "offset": f.Offset,
+	}
+	applies := map[string]bool{
+		"workspace": workspace != "", "scoped": !seen.All, "without plans": !f.PlanOnly, "statuses": len(f.Statuses) > 0, "going on": goingOn(f.Statuses), "sources": len(f.Sources) > 0,
+		"operations": len(f.Operations) > 0, "user": f.User != "", "search": f.Search != "", "workspaces": len(f.Workspaces) > 0, "pools": len(f.Pools) > 0,
+	}
+	statement := "RunsOnPage"
+	if counted {
+		statement = "RunPage"
+	}
+	found, err := postgres.One[pageOf](ctx, tx, Queries.For(statement, applies), args)
+	if err != nil || len(found.IDs) == 0 {
+		return nil, found.Total, err
+	}
+	rows, err = postgres.All[Run](ctx, tx, Queries.Get("RunsInOrder"), postgres.Args{"ids": found.IDs})
+	return rows, found.Total, err
 }
+
+// goingOn tells whether only runs that have not ended can be in one of the statuses.
+func goingOn(statuses []string) bool {
+	return len(statuses) > 0 && !slices.ContainsFunc(statuses, func(status string) bool { return Status(status).Final() })
+}
+
+// pageOf is what a list has in all, where that is counted, and what is on one page.
+type pageOf struct {
+	Total int
+	IDs   []string `db:"ids"`
+}
+
+// likeEscapes lets a text stand for itself in a pattern of LIKE.
+var likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // OrganizationRuns gives the runs of an organization that the actor sees, newest first, and
 // whether there are more after them. They are not counted: there may be a million.
@@ -42,9 +76,9 @@ func (s *Service) OrganizationRuns(ctx context.Context, actor authz.Actor, organ
 		if err != nil {
 			return err
 		}
-		args := f.args(org.ID, "", authz.Where(actor, authz.RunRead, org.ID))
-		args["limit"], args["offset"] = f.Limit+1, f.Offset
-		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
+		wanted := f
+		wanted.Limit++
+		rows, _, err := wanted.page(ctx, tx, org.ID, "", authz.Where(actor, authz.RunRead, org.ID), false)
 		if err != nil {
 			return err
 		}

@@ -135,26 +135,6 @@ select id from runs where plan_id = @id;
 -- name: RunByApply
 select id from runs where apply_id = @id;
 
--- fragment: SelectedRuns
- where r.organization_id = @organization_id and (@workspace_id::text = '' or r.workspace_id = @workspace_id) and not @nothing::boolean
-   and (@all::boolean or r.workspace_id = any(@visible::text[]) or r.workspace_id in (select x.id from workspaces x where x.project_id = any(@projects::text[])))
-   and (@include_plan_only::boolean or not r.plan_only)
-   and (cardinality(@statuses::text[]) = 0 or r.durable_status = any(@statuses))
-   and (cardinality(@sources::text[]) = 0 or r.source = any(@sources))
-   and (cardinality(@operations::text[]) = 0 or case when r.plan_only then 'plan_only' when r.save_plan then 'save_plan' when r.refresh_only then 'refresh_only'
-        when r.is_destroy then 'destroy' when r.allow_empty_apply then 'empty_apply' else 'plan_and_apply' end = any(@operations))
-   and (@username::text = '' or r.created_by = (select u.id from users u where u.username = @username))
-   and (@search::text = '' or r.id = @search or position(lower(@search) in lower(r.message)) > 0)
-   and (cardinality(@workspaces::text[]) = 0 or r.workspace_id in (select x.id from workspaces x where x.organization_id = @organization_id and x.name = any(@workspaces) and x.deleted_at is null))
-   and (cardinality(@pools::text[]) = 0 or r.workspace_id in (select x.id from workspaces x join runner_groups g on g.id = x.agent_pool_id
-                                                               where x.organization_id = @organization_id and g.name = any(@pools) and g.deleted_at is null))
-
--- name: RunList
-select {RunColumns}
-  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
-{SelectedRuns}
- order by r.queue_seq desc limit @limit offset @offset;
-
 -- name: SiteRuns
 -- Of all organizations, the newest first.
 select {RunColumns}
@@ -163,10 +143,6 @@ select {RunColumns}
    and (@since::timestamptz is null or r.created_at >= @since) and (@until::timestamptz is null or r.created_at <= @until)
    and (@query::text = '' or r.id = @query or position(lower(@query) in lower(w.name)) > 0 or position(lower(@query) in lower(o.name)) > 0)
  order by r.queue_seq desc limit @limit offset @offset;
-
--- name: RunCount
-select count(*) from runs r
-{SelectedRuns};
 
 -- name: RunsSome
 select {RunColumns}

@@ -15,5 +15,6 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 	assert.NotEmpty(t, Queries)
 	for name, sql := range Queries {
 		assert.NoError(t, postgres.Prepare(ctx, db, name, sql), name)
+		assert.NoError(t, postgres.Prepare(ctx, db, name+" without its optional lines", Queries.For(name, nil)), name)
 	}
 }

@@ -27,8 +27,11 @@ var queriesSQL string
 //go:embed configurations.sql
 var configurationsSQL string
 
+//go:embed lists.sql
+var listsSQL string
+
 // Queries are the package's statements; tests check them against the schema.
-var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL)
+var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + listsSQL)
 
 // Settings are the numbers of G-28; Defaults gives them.
 type Settings struct {
@@ -351,13 +354,8 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, workspace ids.Wor
 		if err != nil {
 			return err
 		}
-		args := f.args(w.Organization, workspace, authz.Everywhere())
-		if total, err = postgres.Value[int](ctx, tx, Queries.Get("RunCount"), args); err != nil {
-			return err
-		}
-		args["limit"], args["offset"] = f.Limit, f.Offset
-		rows, err := postgres.All[Run](ctx, tx, Queries.Get("RunList"), args)
-		if err != nil {
+		rows, counted, err := f.page(ctx, tx, w.Organization, workspace, authz.Everywhere(), true)
+		if total = counted; err != nil {
 			return err
 		}
 		list, err = withHistory(ctx, tx, rows)

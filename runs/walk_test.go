@@ -49,6 +49,9 @@ union all select 'an ended phase that a runner worked on has no receipt' where e
         and not exists (select 1 from run_receipts c where c.stage_id = s.id and c.attempt_id = a.id and c.kind = s.kind and c.result = s.status))
 union all select 'a promoted plan is no plan that was kept' where exists
     (select 1 from runs p join runs s on s.id = p.source_run_id where s.durable_status <> 'succeeded' or s.operation <> 'plan' or s.plan_object_id is distinct from p.plan_object_id)
+union all select 'the current run of a workspace is another than the one that is kept beside it' where exists
+    (select 1 from workspaces w left join current_runs c on c.workspace_id = w.id left join runs r on r.id = current_run_of(w.id)
+      where (r.id, r.durable_status, r.organization_id) is distinct from (c.run_id, c.status, c.organization_id))
 union all select 'a plan was applied twice' where exists
     (select 1 from runs p join attempts a on a.run_id = p.id where a.apply_started_at is not null and p.plan_object_id is not null group by p.plan_object_id having count(*) > 1)
 union all select 'a run was requeued after its apply' where exists

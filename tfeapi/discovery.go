@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 )
 
-// discovery tells tofu where the API is, and where tofu login finds package web. All three names must be there: the remote
-// backend crashes without tfe.v2.1.
+// discovery tells tofu where the API is, and where tofu login finds package web. All names must be there: the remote
+// backend crashes without tfe.v2.1, and the provider hashicorp/tfe looks for tfe.v2.2 and nothing else.
 func (s *server) discovery(*request) (answer, error) {
 	base := s.Address + "/api/v2/"
 	return answer{status: http.StatusOK, json: map[string]any{
-		"tfe.v2": base, "tfe.v2.1": base, "state.v2": base,
+		"tfe.v2": base, "tfe.v2.1": base, "tfe.v2.2": base, "state.v2": base,
 		"modules.v1": s.Address + modulesV1, "providers.v1": s.Address + providersV1,
 		"login.v1": map[string]any{
 			"client": accounts.LoginClient, "grant_types": []string{"authz_code"},

@@ -77,7 +77,7 @@ func TestDiscovery(t *testing.T) {
 	w := ask(h, "GET", "/.well-known/terraform.json", "")
 	assert.Equal(t, 200, w.Code)
 	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	assert.JSONEq(t, `{"tfe.v2":"https://h:8443/api/v2/","tfe.v2.1":"https://h:8443/api/v2/","state.v2":"https://h:8443/api/v2/",
+	assert.JSONEq(t, `{"tfe.v2":"https://h:8443/api/v2/","tfe.v2.1":"https://h:8443/api/v2/","tfe.v2.2":"https://h:8443/api/v2/","state.v2":"https://h:8443/api/v2/",
 		"modules.v1":"https://h:8443/api/registry/v1/modules/","providers.v1":"https://h:8443/api/registry/v1/providers/",
 		"login.v1":{"client":"holdfast-cli","grant_types":["authz_code"],"authz":"https://h:8443/oauth/authorize",
 		"token":"https://h:8443/oauth/token","ports":[10000,10100]}}`, w.Body.String())

@@ -218,39 +218,6 @@ select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and w.id = any(@ids:
 -- name: WorkspaceByName
 select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and o.name = @organization and w.name = @name;
 
--- fragment: Selected
--- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
-   and w.organization_id = @organization_id
-   and (@all::boolean or w.project_id = any(@projects::text[]) or w.id = any(@workspaces::text[]))
-   and (@project_id::text = '' or w.project_id = @project_id)
-   and position(lower(@search::text) in lower(w.name)) > 0
-   and lower(w.name) like lower(@pattern::text)
-   and (select count(*) from workspace_tags wt join tags t on t.id = wt.tag_id
-         where wt.workspace_id = w.id and t.name = any(@tags::text[])) = cardinality(@tags::text[])
-   and not exists (select from workspace_tags wt join tags t on t.id = wt.tag_id
-                    where wt.workspace_id = w.id and t.name = any(@without::text[]))
-   and not exists (select from unnest(@keys::text[], @values::text[]) as wanted (key, value)
-                    where not exists (select from tag_bindings b where b.workspace_id = w.id and b.key = wanted.key
-                                         and (wanted.value = '' or b.value = wanted.value))
-                      and not exists (select from project_tag_bindings b where b.project_id = w.project_id and b.key = wanted.key
-                                         and (wanted.value = '' or b.value = wanted.value)
-                                         and not exists (select from tag_bindings own where own.workspace_id = w.id and own.key = b.key)))
-   and (cardinality(@run_statuses::text[]) = 0
-        or exists (select from runs r where r.id = {CurrentRun} and r.durable_status = any(@run_statuses::text[])))
-
--- name: Workspaces
-select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces}
-{Selected}
- order by case @sort::text when 'name' then w.name end collate "C", case @sort when '-name' then w.name end collate "C" desc,
-          case @sort when 'current-run.created-at' then w.last_run_at end nulls last,
-          case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
-          w.name collate "C"
- limit @limit offset @offset;
-
--- name: WorkspacesCount
-select count(*) from workspaces w where w.deleted_at is null
-{Selected};
-
 -- fragment: SelectedOfSite
    and not @nothing::boolean
    and (@query::text = '' or position(lower(@query::text) in lower(w.name)) > 0 or position(lower(@query::text) in lower(o.name)) > 0)

@@ -16,5 +16,6 @@ func TestEveryQueryFitsTheSchema(t *testing.T) {
 	assert.NotEmpty(t, queries)
 	for name, sql := range queries {
 		assert.NoError(t, postgres.Prepare(context.Background(), db, name, sql), name)
+		assert.NoError(t, postgres.Prepare(context.Background(), db, name+" without its optional lines", queries.For(name, nil)), name)
 	}
 }

@@ -302,17 +302,23 @@ type Filter struct {
 	Page         Page
 }
 
-func (f Filter) args(org ids.Organization, scope authz.Scope) postgres.Args {
-	pattern := "%"
-	if f.WildcardName != "" {
-		pattern = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(f.WildcardName)
-	}
+// args are those of the statement Selected, and which of its conditions apply.
+func (f Filter) args(org ids.Organization, scope authz.Scope) (postgres.Args, map[string]bool) {
 	keys, values := splitBindings(f.Bindings)
+	tags, without := distinct(f.Tags), distinct(f.ExcludeTags)
 	return postgres.Args{
-		"organization_id": org, "all": scope.All, "projects": scope.Projects, "workspaces": scope.Workspaces, "search": f.SearchName, "pattern": pattern, "project_id": f.Project,
-		"tags": distinct(f.Tags), "without": distinct(f.ExcludeTags), "keys": keys, "values": values, "run_statuses": append([]string{}, f.RunStatuses...),
-	}
+			"organization_id": org, "projects": scope.Projects, "workspaces": scope.Workspaces, "project_id": f.Project,
+			"part": "%" + likeEscapes.Replace(f.SearchName) + "%", "pattern": strings.ReplaceAll(likeEscapes.Replace(f.WildcardName), "*", "%"),
+			"tags": tags, "without": without, "keys": keys, "values": values, "run_statuses": append([]string{}, f.RunStatuses...),
+			"limit": f.Page.Limit(), "offset": f.Page.Offset(), "sort": f.Sort,
+		}, map[string]bool{
+			"scoped": !scope.All, "project": f.Project != "", "search": f.SearchName != "", "pattern": f.WildcardName != "",
+			"tags": len(tags) > 0, "two tags": len(tags) > 1, "more tags": len(tags) > 2, "without": len(without) > 0, "own pairs": len(keys) > 0, "more pairs": len(keys) > 1, "statuses": len(f.RunStatuses) > 0,
+		}
 }
+
+// likeEscapes lets a text stand for itself in a pattern of LIKE.
+var likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // storable tells whether PostgreSQL can be asked for all of it; else nothing matches.
 func (f Filter) storable() bool {
@@ -330,6 +336,12 @@ func distinct(texts []string) []string {
 	return slices.Compact(once)
 }
 
+// pageOf is what a list has in all and, in order, on one page.
+type pageOf struct {
+	Total int
+	IDs   []string `db:"ids"`
+}
+
 // List gives the organization's workspaces, those first that had a run last unless it is
 // said otherwise, and how many match in all. Where nothing else orders them, their names do.
 func (s *Service) List(ctx context.Context, actor authz.Actor, organization string, filter Filter) ([]Workspace, int, error) {
@@ -340,12 +352,19 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 		if err != nil || !filter.storable() {
 			return err
 		}
-		args := filter.args(org.ID, authz.Where(actor, authz.WorkspaceRead, org.ID))
-		if total, err = postgres.Value[int](ctx, tx, queries.Get("WorkspacesCount"), args); err != nil {
+		args, applies := filter.args(org.ID, authz.Where(actor, authz.WorkspaceRead, org.ID))
+		if applies["own pairs"] { // nothing is inherited, as a rule, and then much less has to be looked at
+			inherited, err := postgres.Value[bool](ctx, tx, queries.Get("PairsInherited"), args)
+			if err != nil {
+				return err
+			}
+			applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
+		}
+		found, err := postgres.One[pageOf](ctx, tx, queries.For("WorkspacePage", applies), args)
+		if total = found.Total; err != nil || len(found.IDs) == 0 {
 			return err
 		}
-		args["limit"], args["offset"], args["sort"] = filter.Page.Limit(), filter.Page.Offset(), filter.Sort
-		rows, err = postgres.All[shownRow](ctx, tx, queries.Get("Workspaces"), args)
+		rows, err = postgres.All[shownRow](ctx, tx, queries.Get("WorkspacesInOrder"), postgres.Args{"ids": found.IDs})
 		return err
 	})
 	if err != nil {

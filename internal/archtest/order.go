@@ -57,11 +57,11 @@ var TheOrder = Order{
 		"internal/testsignal": "the first test that must wait for an event inside a server",
 		"jobs":                "retries and timers inside the server",
 	},
-	Free: []string{"tests", "benchmarks"},
+	Free: []string{"tests", "benchmarks", "examples"},
 }
 
 // testOnly are packages that no program may contain.
-var testOnly = []string{"internal/testdb", "internal/archtest", "internal/shapes", "internal/testsignal", "tests", "benchmarks"}
+var testOnly = []string{"internal/testdb", "internal/archtest", "internal/shapes", "internal/testsignal", "tests", "benchmarks", "examples"}
 
 // position finds the place of a package in the order, and the name it stands under there.
 func (o Order) position(path string) (place int, ok bool) {

@@ -100,6 +100,12 @@ func TestVariablesThatWouldSteerTheRunnerAreRefused(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusCreated, variable("PATH", "terraform").status, "as an input variable it steers nothing")
 	assert.Equal(t, "/data/attributes/category", variable("x", "").refusal(t, http.StatusUnprocessableEntity).Source.Pointer)
+	for name, attributes := range map[string]string{"no category": `"key":"x","value":"y"`, "null": `"key":"x","value":"y","category":null`, "unknown": `"key":"x","value":"y","category":"policy"`} {
+		r := shared.post(t, "/api/v2/workspaces/"+w.ID+"/vars", `{"data":{"type":"vars","attributes":{`+attributes+`}}}`)
+		assert.Equal(t, "/data/attributes/category", r.refusal(t, http.StatusUnprocessableEntity).Source.Pointer, name)
+	}
+	nul := shared.post(t, "/api/v2/workspaces/"+w.ID+"/vars", `{"data":{"type":"vars","attributes":{"key":"x","value":"a\u0000b","category":"env"}}}`)
+	assert.Equal(t, "/data/attributes/value", nul.refusal(t, http.StatusUnprocessableEntity).Source.Pointer, "no environment can hold it (case 86)")
 }
 
 // A stranger must not even learn which ids exist.

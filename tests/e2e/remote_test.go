@@ -110,7 +110,7 @@ func TestVariablesOfTheClient(t *testing.T) {
 // Case 86: a value arrives as it was set, whatever it looks like to tofu.
 func TestVariablesOfTheWorkspaceReachTheRun(t *testing.T) {
 	t.Parallel()
-	const nasty = "a\nb\r\n\t\"quoted\" \\back ${x} %{if} <<EOT 'é' <&> \u2028 "
+	const nasty = "a\nb\r\n\t\"quoted\" \\back ${x} %{if} <<EOT 'é' <&> \u2028 \n"
 	w := shared.newWorkspace(t, workspaceName(t))
 	for _, v := range []tfe.VariableCreateOptions{
 		{Key: tfe.String("literal"), Value: tfe.String(nasty), Category: tfe.Category(tfe.CategoryTerraform)},

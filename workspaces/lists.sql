@@ -1,0 +1,70 @@
+-- The statements about lists of workspaces.
+
+-- fragment: Selected
+-- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
+   and w.organization_id = @organization_id
+-- when: scoped
+   and (w.project_id = any(@projects::text[]) or w.id = any(@workspaces::text[]))
+-- when: project
+   and w.project_id = @project_id
+-- when: search
+   and lower(w.name collate "C") like lower(@part::text)
+-- when: pattern
+   and lower(w.name collate "C") like lower(@pattern::text)
+-- when: tags
+   and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
+                 where t.organization_id = @organization_id and t.name = (@tags::text[])[1])
+-- when: two tags
+   and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
+                 where t.organization_id = @organization_id and t.name = (@tags::text[])[2])
+-- when: more tags
+   and (select count(*) from workspace_tags wt join tags t on t.id = wt.tag_id
+         where wt.workspace_id = w.id and t.name = any(@tags::text[])) = cardinality(@tags::text[])
+-- when: without
+   and not exists (select from workspace_tags wt join tags t on t.id = wt.tag_id
+                    where wt.workspace_id = w.id and t.name = any(@without::text[]))
+-- when: own pairs
+   and w.id in (select b.workspace_id from tag_bindings b
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1]))
+-- when: inherited pairs
+   and w.id in (select b.workspace_id from tag_bindings b
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1])
+                union all
+                select x.id from project_tag_bindings b join workspaces x on x.project_id = b.project_id
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1])
+                   and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
+-- when: more pairs
+   and not exists (select from unnest(@keys::text[], @values::text[]) as wanted (key, value)
+                    where not exists (select from tag_bindings b where b.workspace_id = w.id and b.key = wanted.key
+                                         and (wanted.value = '' or b.value = wanted.value))
+                      and not exists (select from project_tag_bindings b where b.project_id = w.project_id and b.key = wanted.key
+                                         and (wanted.value = '' or b.value = wanted.value)
+                                         and not exists (select from tag_bindings own where own.workspace_id = w.id and own.key = b.key)))
+-- when: statuses
+   and w.id in (select c.workspace_id from current_runs c where c.organization_id = @organization_id and c.status = any(@run_statuses::text[]))
+-- always
+
+-- name: WorkspacePage
+-- How many are selected, and the ids of those on the page. Two searches are quicker than one
+-- whose finds are kept: the one counts in an index, the other ends with the page. The second
+-- is left out where there is nothing on it.
+-- planned anew
+with counted as materialized (
+    select count(*) as total from workspaces w where w.deleted_at is null
+{Selected}
+)
+select (select total from counted) as total,
+       array(select w.id from workspaces w where w.deleted_at is null and (select total from counted) > @offset
+{Selected}
+              order by case @sort::text when 'name' then w.name end collate "C", case @sort when '-name' then w.name end collate "C" desc,
+                       case @sort when 'current-run.created-at' then w.last_run_at end nulls last,
+                       case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
+                       w.name collate "C"
+              limit @limit offset @offset) as ids;
+
+-- name: PairsInherited
+-- Whether workspaces may have pairs with this key from their projects.
+select exists (select from project_tag_bindings where organization_id = @organization_id and key = (@keys::text[])[1]);
+
+-- name: WorkspacesInOrder
+select {WorkspaceColumns}, {ShownColumns} {ShownWorkspaces} and w.id = any(@ids::text[]) order by array_position(@ids, w.id);
