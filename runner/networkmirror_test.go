@@ -274,7 +274,7 @@ func TestProviderSources(t *testing.T) {
 	}{
 		"neither":  {"", "", nil},
 		"a folder": {folder, "", []string{"filesystem_mirror {", "path = " + cliString(folder), "}", "direct {", `exclude = ["registry.opentofu.org/hashicorp/null"]`, "}"}},
-		"network":  {"", "https://m.test/p", []string{
+		"network": {"", "https://m.test/p", []string{
 			"direct {", `include = ["h.test/*/*"]`, "exclude = []", "}",
 			"network_mirror {", `url     = "https://m.test/p/"`, `exclude = ["h.test/*/*"]`, "}",
 		}},
