@@ -14,8 +14,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -140,8 +140,12 @@ func (s sandbox) writeCLIConfig(host, address, token string, providers providerS
 	fmt.Fprintf(&b, "disable_checkpoint = true\n\ncredentials %s {\n  token = %s\n}\n\n", cliString(host), cliString(token))
 	fmt.Fprintf(&b, "host %s {\n  services = {\n", cliString(host))
 	for _, service := range []struct{ name, path string }{
-		{"tfe.v2", "/api/v2/"}, {"tfe.v2.1", "/api/v2/"}, {"tfe.v2.2", "/api/v2/"}, {"state.v2", "/api/v2/"},
-		{"modules.v1", "/api/registry/v1/modules/"}, {"providers.v1", "/api/registry/v1/providers/"},
+		{"tfe.v2", "/api/v2/"},
+		{"tfe.v2.1", "/api/v2/"},
+		{"tfe.v2.2", "/api/v2/"},
+		{"state.v2", "/api/v2/"},
+		{"modules.v1", "/api/registry/v1/modules/"},
+		{"providers.v1", "/api/registry/v1/providers/"},
 	} {
 		fmt.Fprintf(&b, "    %s = %s\n", cliString(service.name), cliString(address+service.path))
 	}
