@@ -114,8 +114,8 @@ func TestAReviewerDecidesOnce(t *testing.T) {
 		list, err := approvals.List(ctx, tx, w.run)
 		require.Len(t, list, 2)
 		for i, want := range []approvals.Entry{
-			{ReviewerID: w.bob, RequesterID: w.ada, Decision: approvals.Rejected, Source: approvals.Native, Comment: "because"},
-			{ReviewerID: w.ada, RequesterID: w.ada, Decision: approvals.Approved, Source: approvals.Native, Comment: "because"},
+			{ReviewerID: w.bob, Reviewer: "bob", RequesterID: w.ada, Decision: approvals.Rejected, Source: approvals.Native, Comment: "because"},
+			{ReviewerID: w.ada, Reviewer: "ada", RequesterID: w.ada, Decision: approvals.Approved, Source: approvals.Native, Comment: "because"},
 		} {
 			assert.False(t, list[i].DecidedAt.IsZero())
 			want.DecidedAt, want.ID, want.RunID, want.PlanID, want.Round = list[i].DecidedAt, list[i].ID, w.run, list[i].PlanID, 1

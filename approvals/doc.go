@@ -15,5 +15,5 @@
 // confirmed with fewer approvals than its rule asks for (trigger runs_confirmed_by_enough).
 // Refuses: knowing run statuses and deadlines; the caller checks those under the
 // run's lock, and the right to apply.
-// Tested by: approvals_test.go, rule_test.go, setting_test.go.
+// Tested by: approvals_test.go, rule_test.go, setting_test.go, words_test.go.
 package approvals

@@ -139,7 +139,8 @@ func TestWhatATaskMayBe(t *testing.T) {
 		"Hmac key is too long":  func(c *runtasks.TaskChanges) { c.HMACKey = ptr(strings.Repeat("x", 1001)) },
 		"at least one stage":    func(c *runtasks.TaskChanges) { c.GlobalEnabled = ptr(true) },
 		"each at most once":     func(c *runtasks.TaskChanges) { c.GlobalStages = &[]runtasks.Stage{"pre_plan", "pre_plan"} },
-		"Stages are pre_plan":   func(c *runtasks.TaskChanges) { c.GlobalStages = &[]runtasks.Stage{"post_apply"} },
+		"Stages are pre_plan":   func(c *runtasks.TaskChanges) { c.GlobalStages = &[]runtasks.Stage{"at_night"} },
+		"run:completed":         func(c *runtasks.TaskChanges) { c.GlobalStages = &[]runtasks.Stage{"pre_plan", "post_apply"} },
 		"advisory or mandatory": func(c *runtasks.TaskChanges) { c.GlobalEnforcement = ptr(runtasks.Enforcement("strict")) },
 	} {
 		c := w.changes()
