@@ -387,6 +387,12 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 	for path, address := range all {
 		l.paged(path, address)
 	}
+	for _, rt := range (&server{Deps: l.deps}).routes() {
+		if rt.method == get && !rt.open && all[rt.path] == "" && !strings.Contains(rt.path, "/organization-memberships/") {
+			plain, with := l.ask(l.token(rt.path), get, l.address(rt), ""), l.ask(l.token(rt.path), get, l.address(rt)+"?"+everything, "")
+			assert.Equal(t, plain.status, with.status, "%s, with includes: %s", rt.path, with.body)
+		}
+	}
 	for path := range few {
 		assert.Contains(t, all, path, "few knows a list that is none")
 	}
@@ -413,14 +419,14 @@ func (l *lists) paged(path, address string) {
 	} else if !trail {
 		assert.Equal(l, 20, plain.field("page-size"), path)
 	}
-	for query, size := range map[string]int{"page[size]=1000": 100, "page[size]=100": 100, "page[size]=0": 20, "page[size]=-1": 20, "page[number]=0": 20, "page[number]=-3": 20} {
+	for query, size := range map[string]int{"page[size]=1000": 100, "page[size]=0": 20, "page[number]=-3": 20} {
 		list := with(query)
 		assert.Equal(l, 1, list.field("current-page"), "%s %s", path, query)
 		if !trail {
 			assert.Equal(l, size, list.field("page-size"), "%s %s", path, query)
 		}
 	}
-	for _, query := range []string{"page[size]=many", "page[number]=two", "page[number]=99999999999999999999"} {
+	for _, query := range []string{"page[size]=many", "page[number]=99999999999999999999"} {
 		refused := l.ask(l.token(path), get, address+map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")]+query, "")
 		assert.Equal(l, 400, refused.status, "%s %s", path, query)
 		assert.True(l, strings.Contains(refused.body, "must be a whole number"), "%s: the refusal says what is wrong", path)
@@ -447,7 +453,7 @@ func (l *lists) paged(path, address string) {
 		}
 		assert.Equal(l, number+1, list.field("next-page"), path)
 		assert.Len(l, list.Data, size, path)
-		if !trail {
+		if !trail && number == 1 {
 			require.NotNil(l, list.Links["next"], path)
 			next, shown := l.show(path, list.Links["next"].(string)[len(l.url):])
 			require.True(l, shown, path)
