@@ -25,7 +25,7 @@ type configurationView struct {
 }
 
 type configurationTimestamps struct {
-	UploadedAt *string    `json:"uploaded-at,omitempty"`
+	UploadedAt *time.Time `json:"uploaded-at,omitempty"`
 	QueuedAt   time.Time  `json:"queued-at"`
 	FinishedAt *time.Time `json:"finished-at,omitempty"`
 }
