@@ -393,6 +393,7 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 			assert.Equal(t, plain.status, with.status, "%s, with includes: %s", rt.path, with.body)
 		}
 	}
+	l.narrowed()
 	for path := range few {
 		assert.Contains(t, all, path, "few knows a list that is none")
 	}
@@ -400,6 +401,29 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 		assert.Contains(t, all, path)
 	}
 	t.Logf("%d lists", len(all))
+}
+
+// narrowed asks some lists for a part of what they have, in an order.
+func (l *lists) narrowed() {
+	l.Helper()
+	names := func(path string) (names []any) {
+		for _, item := range l.list(l.ann, path) {
+			names = append(names, item.Attributes["name"])
+		}
+		return names
+	}
+	resources := "workspaces/" + l.states.ID + "/resources"
+	assert.Equal(l, []any{"x-07", "x-06"}, names(resources + "?sort=name:desc")[:2])
+	assert.Equal(l, []any{"x-00", "x-01"}, names(resources + "?sort=name:asc")[:2])
+	assert.Equal(l, []any{"x-03"}, names(resources+"?q=data.x-03"))
+	assert.Equal(l, 400, l.ask(l.ann, get, "/api/v2/"+resources+"?sort=name", "").status)
+	sets := "organizations/acme/varsets"
+	l.post(sets, "varsets", `"name":"for all","global":true`, "")
+	assert.Equal(l, []any{"for all"}, names(sets+"?filter[global]=true"))
+	assert.Len(l, names(sets+"?filter[global]=false"), many+2)
+	assert.Len(l, names(sets+"?scope=owned"), many+2, "not that of the project")
+	assert.Len(l, names(sets), many+3)
+	assert.Equal(l, 400, l.ask(l.ann, get, "/api/v2/"+sets+"?filter[global]=perhaps", "").status)
 }
 
 // paged holds one list against what all are like.
