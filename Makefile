@@ -29,7 +29,7 @@ test: build postgres bubblewrap ## go vet, then unit, database and end-to-end te
 	cd tools/gettofu && go test -buildvcs=false ./...
 
 shapes: postgres ## every answer of the API's tests against the OpenAPI document of the original: make shapes OPENAPI=FILE
-	TFE_OPENAPI="$(abspath $(OPENAPI))" go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -buildvcs=false -count=1 -v -timeout 30m ./tfeapi -openapi-whole | grep -E '^(OpenAPI|new|FAIL|--- FAIL|ok|panic)'
+	@scripts/shapes.sh "$(OPENAPI)"
 
 browser: build postgres chromium ## the pages and tofu login in a real browser, which is installed if need be
 	bin/holdfast dev -- sh -c 'cd tests/browser && go test -count=1 ./...'
