@@ -387,6 +387,13 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 	for path, address := range all {
 		l.paged(path, address)
 	}
+	for _, rt := range (&server{Deps: l.deps}).routes() {
+		if rt.method == get && !rt.open && all[rt.path] == "" && !strings.Contains(rt.path, "/organization-memberships/") {
+			plain, with := l.ask(l.token(rt.path), get, l.address(rt), ""), l.ask(l.token(rt.path), get, l.address(rt)+"?"+everything, "")
+			assert.Equal(t, plain.status, with.status, "%s, with includes: %s", rt.path, with.body)
+		}
+	}
+	l.narrowed()
 	for path := range few {
 		assert.Contains(t, all, path, "few knows a list that is none")
 	}
@@ -394,6 +401,29 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 		assert.Contains(t, all, path)
 	}
 	t.Logf("%d lists", len(all))
+}
+
+// narrowed asks some lists for a part of what they have, in an order.
+func (l *lists) narrowed() {
+	l.Helper()
+	names := func(path string) (names []any) {
+		for _, item := range l.list(l.ann, path) {
+			names = append(names, item.Attributes["name"])
+		}
+		return names
+	}
+	resources := "workspaces/" + l.states.ID + "/resources"
+	assert.Equal(l, []any{"x-07", "x-06"}, names(resources + "?sort=name:desc")[:2])
+	assert.Equal(l, []any{"x-00", "x-01"}, names(resources + "?sort=name:asc")[:2])
+	assert.Equal(l, []any{"x-03"}, names(resources+"?q=data.x-03"))
+	assert.Equal(l, 400, l.ask(l.ann, get, "/api/v2/"+resources+"?sort=name", "").status)
+	sets := "organizations/acme/varsets"
+	l.post(sets, "varsets", `"name":"for all","global":true`, "")
+	assert.Equal(l, []any{"for all"}, names(sets+"?filter[global]=true"))
+	assert.Len(l, names(sets+"?filter[global]=false"), many+2)
+	assert.Len(l, names(sets+"?scope=owned"), many+2, "not that of the project")
+	assert.Len(l, names(sets), many+3)
+	assert.Equal(l, 400, l.ask(l.ann, get, "/api/v2/"+sets+"?filter[global]=perhaps", "").status)
 }
 
 // paged holds one list against what all are like.
@@ -413,14 +443,14 @@ func (l *lists) paged(path, address string) {
 	} else if !trail {
 		assert.Equal(l, 20, plain.field("page-size"), path)
 	}
-	for query, size := range map[string]int{"page[size]=1000": 100, "page[size]=100": 100, "page[size]=0": 20, "page[size]=-1": 20, "page[number]=0": 20, "page[number]=-3": 20} {
+	for query, size := range map[string]int{"page[size]=1000": 100, "page[size]=0": 20, "page[number]=-3": 20} {
 		list := with(query)
 		assert.Equal(l, 1, list.field("current-page"), "%s %s", path, query)
 		if !trail {
 			assert.Equal(l, size, list.field("page-size"), "%s %s", path, query)
 		}
 	}
-	for _, query := range []string{"page[size]=many", "page[number]=two", "page[number]=99999999999999999999"} {
+	for _, query := range []string{"page[size]=many", "page[number]=99999999999999999999"} {
 		refused := l.ask(l.token(path), get, address+map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")]+query, "")
 		assert.Equal(l, 400, refused.status, "%s %s", path, query)
 		assert.True(l, strings.Contains(refused.body, "must be a whole number"), "%s: the refusal says what is wrong", path)
@@ -447,7 +477,7 @@ func (l *lists) paged(path, address string) {
 		}
 		assert.Equal(l, number+1, list.field("next-page"), path)
 		assert.Len(l, list.Data, size, path)
-		if !trail {
+		if !trail && number == 1 {
 			require.NotNil(l, list.Links["next"], path)
 			next, shown := l.show(path, list.Links["next"].(string)[len(l.url):])
 			require.True(l, shown, path)

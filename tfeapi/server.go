@@ -188,7 +188,7 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		}
 	}
 	result, err = rt.handle(req)
-	if d := result.document; err == nil && rt.method == get && d != nil && d.page != nil {
+	if d := result.document; err == nil && d != nil && d.page != nil {
 		d.links = pageLinks(s.Address, r.URL, d.page, d.whole)
 	}
 	return req, result, err

@@ -50,7 +50,17 @@ func newVariableSetView(actor authz.Actor, v workspaces.VariableSet) *variableSe
 // setFilter reads what narrows a list of sets, and its page.
 func setFilter(r *request) (workspaces.SetFilter, paging, error) {
 	p, err := parsePaging(r.query)
-	return workspaces.SetFilter{Search: r.query.Get("q"), Page: p.page()}, p, err
+	filter := workspaces.SetFilter{Search: r.query.Get("q"), Page: p.page()}
+	switch only := r.query.Get("filter[global]"); only {
+	case "":
+	case "true", "false":
+		global := only == "true"
+		filter.Global = &global
+	default:
+		return filter, p, fault.New(fault.Malformed, "invalid_parameter", "The query parameter filter[global] must be true or false.")
+	}
+	filter.Owned = r.vars["organization"] != "" && r.query.Get("scope") == "owned"
+	return filter, p, err
 }
 
 func setPage(r *request, p paging, list []workspaces.VariableSet, total int, err error) (answer, error) {

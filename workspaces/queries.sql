@@ -458,6 +458,7 @@ s.id, s.organization_id as organization, o.name as organization_name, coalesce(s
 -- fragment: SelectedSets
 from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
  where s.organization_id = @organization_id and position(lower(@search::text) in lower(s.name)) > 0
+   and s.global = coalesce(@global::boolean, s.global) and (not @owned::boolean or s.project_id is null)
    and (@all::boolean or s.project_id = any(@visible::text[]))
    and (@workspace_id::text = '' or exists (select from workspaces w where w.id = @workspace_id and {SetLevel} is not null))
    and (@project_id::text = ''

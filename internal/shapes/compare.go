@@ -174,7 +174,7 @@ func (w *walk) validate(schema *openapi3.SchemaRef, value any, at string, found 
 
 // flatten gives the innermost errors.
 func flatten(err error) (all []*openapi3.SchemaError) {
-	switch err := err.(type) { //nolint:errorlint // the library's own tree, walked from its root
+	switch err := err.(type) { // the library's own tree, walked from its root
 	case nil:
 	case openapi3.MultiError:
 		for _, inner := range err {
