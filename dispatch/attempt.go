@@ -109,21 +109,21 @@ type NewAttempt struct {
 	Speculative  bool
 }
 
-// Create makes a pending attempt for the runners that the workspace's settings ask for
-// now, and wakes waiting ones at commit.
+// Create makes a pending attempt, with the transaction's next statement, for the runners that
+// the workspace's settings ask for now, and wakes waiting ones at commit.
 func Create(ctx context.Context, tx postgres.Tx, n NewAttempt) (ids.Attempt, error) {
 	id := ids.New[ids.Attempt]()
-	demand, err := postgres.Value[string](ctx, tx, Queries.Get("Create"), postgres.Args{
+	args := postgres.Args{
 		"id": id, "organization_id": n.Organization, "workspace_id": n.Workspace, "run_id": n.Run, "phase": string(n.Phase),
 		"fence_epoch": n.Epoch, "tofu_version": n.TofuVersion, "speculative": n.Speculative,
+	}
+	err := postgres.LaterOne(ctx, tx, Queries.Get("Create"), args, func(made struct{ Demand string }, found bool) error {
+		if !found {
+			return fault.Missing("workspace", string(n.Workspace))
+		}
+		return postgres.Notify(ctx, tx, Channel, made.Demand)
 	})
-	if postgres.NoRow(err) {
-		err = fault.Missing("workspace", string(n.Workspace))
-	}
-	if err != nil {
-		return "", fmt.Errorf("create the attempt: %w", err)
-	}
-	return id, postgres.Notify(ctx, tx, Channel, demand)
+	return id, err
 }
 
 // Get reads an attempt.

@@ -126,7 +126,7 @@ func (s *Service) Identify(ctx context.Context, token string) (actor authz.Actor
 	if !ok {
 		return actor, nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
 	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.identify", func(tx postgres.Tx) error {
+	err = postgres.InOneStatement(ctx, s.db, "dispatch.identify", func(tx postgres.Tx) error {
 		row, known, err := session(ctx, tx, c)
 		if err != nil {
 			return err
@@ -194,21 +194,21 @@ func (c Claims) Refusal() error {
 	return fault.New(fault.RecoveryHeld, "authority_lost", "The server handed out this session of %s and does not know it any more: its database has lost what it had acknowledged. Nothing is accepted, and the workspace is held until an operator has looked at it.", c.Run)
 }
 
-// IdentifyEnded gives the attempt a session token was made for, even when the attempt
+// IdentifyEnded gives the session that a token was made for, even when the attempt
 // has ended: only a repeated report may use it. lost is as of Identify.
-func (s *Service) IdentifyEnded(ctx context.Context, token string) (id ids.Attempt, lost *Claims, err error) {
+func (s *Service) IdentifyEnded(ctx context.Context, token string) (known Claims, lost *Claims, err error) {
 	c, ok := s.read(tokenPrefix, token)
 	if !ok {
-		return "", nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
+		return Claims{}, nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
 	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.identify-ended", func(tx postgres.Tx) error {
+	err = postgres.InOneStatement(ctx, s.db, "dispatch.identify-ended", func(tx postgres.Tx) error {
 		_, known, err := session(ctx, tx, c)
 		if err == nil && !known {
 			lost = &c
 		}
 		return err
 	})
-	return c.Attempt, lost, err
+	return c, lost, err
 }
 
 // Redemption is what a bootstrap capability is redeemed with: it must say what the

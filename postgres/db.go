@@ -43,7 +43,7 @@ const defaultConnections = 24
 const connectWithin = 5 * time.Second
 
 // Open connects to the database at url (postgres://…) and checks that it answers.
-func Open(ctx context.Context, url string) (*DB, error) {
+func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database address cannot be read: it must be a postgres:// URL") // err may hold the password
@@ -58,6 +58,9 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	// statistics yet, the planner takes many of ours for reports: half a second each.
 	if _, set := cfg.ConnConfig.RuntimeParams["jit"]; !set {
 		cfg.ConnConfig.RuntimeParams["jit"] = "off"
+	}
+	for _, option := range options {
+		option(cfg)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -115,22 +118,28 @@ func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error 
 // ForgoFlush lets the transaction's COMMIT be answered before it is on disk. A crash of
 // PostgreSQL may then undo it, whole, although it was acknowledged; one that is committed
 // later is never kept without it. For what may be lost so: nobody has promised it to anybody.
+// When the answer to the COMMIT itself is lost, it is not looked up either.
 func ForgoFlush(ctx context.Context, tx Tx) error {
-	_, err := tx.Exec(ctx, "set local synchronous_commit = off")
-	return err
+	if t, ours := tx.(*transaction); ours {
+		t.forgone = true
+	}
+	return Later(ctx, tx, "set local synchronous_commit = off", nil, nil)
+}
+
+// PlanOnce lets the transaction's statements be planned once on each connection, for whatever
+// values they get. PostgreSQL would plan a large statement anew for each execution when it
+// takes the plan for the values at hand for better, which can cost more than to execute it.
+func PlanOnce(ctx context.Context, tx Tx) error {
+	return Later(ctx, tx, "set local plan_cache_mode = force_generic_plan", nil, nil)
 }
 
 func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
-	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	t := &transaction{Tx: tx}
+	t := &transaction{exchange: exchange{pool: db.pool, begin: "begin isolation level read committed"}}
+	defer t.release(context.WithoutCancel(ctx))
 	if err := fn(t); err != nil {
 		return err
 	}
-	if err := commit(ctx, db, tx); err != nil {
+	if err := commit(ctx, db, t); err != nil {
 		return err
 	}
 	db.notifier.letGo(t.notes)
@@ -138,19 +147,47 @@ func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
 }
 
 // commit commits, and finds out whether it did when the answer is lost.
-func commit(ctx context.Context, db *DB, tx pgx.Tx) error {
-	var xid *string
-	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text").Scan(&xid); err != nil {
+func commit(ctx context.Context, db *DB, t *transaction) error {
+	if t.conn == nil && len(t.putOff) == 0 {
+		return nil // it did nothing
+	}
+	if t.forgone {
+		return commitForgone(ctx, t)
+	}
+	rows, err := t.Query(ctx, "select pg_current_xact_id_if_assigned()::text")
+	if err != nil {
 		return err
 	}
-	commitErr := tx.Commit(ctx)
-	if commitErr == nil || xid == nil {
-		return commitErr
+	xid, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*string])
+	if err != nil {
+		return err
 	}
-	if saidNo(commitErr) {
+	commitErr := sayCommit(ctx, t)
+	if commitErr == nil || xid == nil || saidNo(commitErr) {
 		return commitErr
 	}
 	return lookUpCommit(ctx, db, *xid, commitErr)
+}
+
+// commitForgone commits together with what was put off.
+func commitForgone(ctx context.Context, t *transaction) error {
+	err := sayCommit(ctx, t)
+	if err == nil || t.failed != nil || saidNo(err) {
+		return err
+	}
+	return outcomeUnknown(err)
+}
+
+func sayCommit(ctx context.Context, t *transaction) error {
+	tag, err := t.Exec(ctx, "commit")
+	if err == nil && tag.String() == "ROLLBACK" {
+		err = pgx.ErrTxCommitRollback
+	}
+	return err
+}
+
+func outcomeUnknown(cause error) error {
+	return fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
 }
 
 // saidNo tells whether the server answered a COMMIT by refusing it. A server that ends
@@ -167,7 +204,7 @@ func saidNo(commitErr error) bool {
 func lookUpCommit(ctx context.Context, db *DB, xid string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.decideWithin)
 	defer cancel()
-	unknown := fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
+	unknown := outcomeUnknown(cause)
 	for {
 		var status *string
 		err := db.pool.QueryRow(ctx, "select pg_xact_status($1::text::xid8)", xid).Scan(&status)
