@@ -208,8 +208,7 @@ update attempts
    set status = 'running', accepted_at = clock_timestamp(), heartbeat_at = clock_timestamp(), sandbox_id = @sandbox_id, json_log = @json_log,
        execution_nonce = @execution_nonce, accept_digest = @accept_digest, runner_version = @runner_version, runner_digest = @runner_digest,
        token_expires_at = date_trunc('second', clock_timestamp()) + make_interval(secs => @authority_seconds::double precision)
- where id = @id and status = 'assigned' and runner_id = @runner_id
-returning token_expires_at;
+ where id = @id and status = 'assigned' and runner_id = @runner_id;
 
 -- name: FixManifest
 update attempts set manifest = @manifest, manifest_digest = @manifest_digest where id = @id and status = 'running' and manifest is null;

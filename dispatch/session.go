@@ -72,13 +72,9 @@ func openSession(ctx context.Context, tx postgres.Tx, a Attempt, by Acceptance) 
 	if !by.Bootstrap {
 		redeemed = Redemption{Runner: by.Runner, Phase: a.Phase, Sandbox: by.Sandbox}.digest()
 	}
-	_, err := postgres.Exec(ctx, tx, Queries.Get("OpenSession"), postgres.Args{
+	return postgres.Later(ctx, tx, Queries.Get("OpenSession"), postgres.Args{
 		"jti": rand.Text(), "attempt_id": a.ID, "phase": string(a.Phase), "sandbox_id": by.Sandbox, "lifetime_seconds": by.Lifetime.Seconds(), "redemption_digest": redeemed,
-	})
-	if err != nil {
-		return fmt.Errorf("open the session of %s: %w", a.ID, err)
-	}
-	return nil
+	}, nil)
 }
 
 // Token gives the session token of a running attempt. It is derived, so the exact

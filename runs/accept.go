@@ -172,8 +172,7 @@ func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, a dispatch.Attem
 
 // waits notes why a run does not start; empty when it does.
 func (s *Service) waits(ctx context.Context, tx postgres.Tx, run ids.Run, reason string) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("WaitsFor"), postgres.Args{"id": run, "reason": reason})
-	return err
+	return postgres.Later(ctx, tx, Queries.Get("WaitsFor"), postgres.Args{"id": run, "reason": reason}, nil)
 }
 
 // prepareWaiting prepares the applies that a gate had kept from starting (AU-03).

@@ -119,10 +119,8 @@ func (s *Service) fixManifest(ctx context.Context, tx postgres.Tx, id ids.Attemp
 		return a, fmt.Errorf("write the manifest: %w", err)
 	}
 	sum := sha256.Sum256(manifest)
-	if err := dispatch.FixManifest(ctx, tx, id, manifest, hex.EncodeToString(sum[:])); err != nil {
-		return a, err
-	}
-	return dispatch.Get(ctx, tx, id)
+	a.Manifest, a.ManifestDigest = manifest, hex.EncodeToString(sum[:])
+	return a, dispatch.FixManifest(ctx, tx, id, manifest, a.ManifestDigest)
 }
 
 // runnerActor is the attempt as the history and the audit log name it.
