@@ -111,7 +111,7 @@ func (s *Service) RunnerGroupByToken(ctx context.Context, token string) (RunnerG
 		return RunnerGroup{}, unauthenticated()
 	}
 	var group RunnerGroup
-	err := postgres.InSnapshot(ctx, s.db, "accounts.runner-group", func(tx postgres.Tx) (err error) {
+	err := postgres.InOneStatement(ctx, s.db, "accounts.runner-group", func(tx postgres.Tx) (err error) {
 		group, err = postgres.One[RunnerGroup](ctx, tx, queries.Get("RunnerGroupByHash"), postgres.Args{"hash": digest(token)})
 		if postgres.NoRow(err) {
 			return unauthenticated()

@@ -38,6 +38,12 @@ const outcomeLimit = 10 * time.Second
 // fault.Unavailable. After an error nothing counts as stored. Put repeated makes
 // another object. The memory used is constant.
 func (s *Service) Put(ctx context.Context, spec Spec, body io.Reader, limit int64) (Object, error) {
+	return s.PutWith(ctx, spec, body, limit, func(postgres.Tx, Object) error { return nil })
+}
+
+// PutWith is Put for a caller whose own rows change in the transaction that makes the object
+// count: with its error the object is given up.
+func (s *Service) PutWith(ctx context.Context, spec Spec, body io.Reader, limit int64, with func(tx postgres.Tx, object Object) error) (Object, error) {
 	var in Intent
 	err := postgres.InTx(ctx, s.db, "artifacts.intend", func(tx postgres.Tx) (err error) {
 		in, err = s.Intend(ctx, tx, spec)
@@ -50,13 +56,17 @@ func (s *Service) Put(ctx context.Context, spec Spec, body io.Reader, limit int6
 	if err != nil {
 		return Object{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
+	outcome, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeLimit)
 	defer cancel()
-	err = postgres.InTx(ctx, s.db, "artifacts.stored", func(tx postgres.Tx) error {
-		return s.Confirm(ctx, tx, spec.Organization, object)
+	err = postgres.InTx(outcome, s.db, "artifacts.stored", func(tx postgres.Tx) error {
+		if err := with(tx, object); err != nil {
+			return err
+		}
+		return s.Confirm(outcome, tx, spec.Organization, object)
 	})
 	if err != nil {
-		return Object{}, err // the row stays pending or discarded: nobody points to it
+		s.GiveUp(ctx, in) // unless it was stored after all: nobody points to it
+		return Object{}, err
 	}
 	return object, nil
 }

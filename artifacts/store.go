@@ -70,11 +70,10 @@ func readStored(ctx context.Context, tx postgres.Tx, org ids.Organization, id id
 }
 
 func insertIntent(ctx context.Context, tx postgres.Tx, id ids.Object, s Spec, keyVersion int, wrappedDEK []byte) error {
-	_, err := postgres.Exec(ctx, tx, queries.Get("ObjectInsert"), postgres.Args{
+	return postgres.Later(ctx, tx, queries.Get("ObjectInsert"), postgres.Args{
 		"id": id, "organization": s.Organization, "workspace": s.Workspace, "kind": s.Kind, "run": s.Run, "serial": s.Serial,
 		"lineage": s.Lineage, "epoch": s.Epoch, "key_version": keyVersion, "wrapped_dek": wrappedDEK,
-	})
-	return err
+	}, nil)
 }
 
 // markStored makes the object count. A row that is no longer pending was given up

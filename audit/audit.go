@@ -28,7 +28,7 @@ type Entry struct {
 	Details      map[string]any
 }
 
-// Append writes the entry in the caller's transaction.
+// Append writes the entry in the caller's transaction, with its next statement.
 func Append(ctx context.Context, tx postgres.Tx, e Entry) error {
 	details := e.Details
 	if details == nil {
@@ -42,11 +42,11 @@ func Append(ctx context.Context, tx postgres.Tx, e Entry) error {
 	if e.Organization != "" {
 		organization = e.Organization
 	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("Append"), postgres.Args{
+	err = postgres.Later(ctx, tx, Queries.Get("Append"), postgres.Args{
 		"id": ids.New[ids.AuditEntry](), "organization_id": organization,
 		"actor_kind": string(e.Actor.Kind), "actor_id": e.Actor.ID(), "action": e.Action,
 		"object_kind": e.ObjectKind, "object_id": e.ObjectID, "reason": e.Reason, "details": string(encoded), "request_id": requestOf(ctx),
-	})
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("audit %s: %w", e.Action, err)
 	}

@@ -50,3 +50,16 @@ func HandedOver(ctx context.Context, tx postgres.Tx, attempt ids.Attempt, kind s
 	}
 	return art, err == nil, err
 }
+
+// Artifacts gives everything that an attempt has handed over.
+func Artifacts(ctx context.Context, tx postgres.Tx, attempt ids.Attempt) (map[artifacts.Kind]Artifact, error) {
+	list, err := postgres.All[Artifact](ctx, tx, Queries.Get("Artifacts"), postgres.Args{"attempt_id": attempt})
+	if err != nil {
+		return nil, fmt.Errorf("read the artifacts: %w", err)
+	}
+	handed := map[artifacts.Kind]Artifact{}
+	for _, one := range list {
+		handed[artifacts.Kind(one.Kind)] = one
+	}
+	return handed, nil
+}

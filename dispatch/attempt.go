@@ -109,21 +109,21 @@ type NewAttempt struct {
 	Speculative  bool
 }
 
-// Create makes a pending attempt for the runners that the workspace's settings ask for
-// now, and wakes waiting ones at commit.
+// Create makes a pending attempt, with the transaction's next statement, for the runners that
+// the workspace's settings ask for now, and wakes waiting ones at commit.
 func Create(ctx context.Context, tx postgres.Tx, n NewAttempt) (ids.Attempt, error) {
 	id := ids.New[ids.Attempt]()
-	demand, err := postgres.Value[string](ctx, tx, Queries.Get("Create"), postgres.Args{
+	args := postgres.Args{
 		"id": id, "organization_id": n.Organization, "workspace_id": n.Workspace, "run_id": n.Run, "phase": string(n.Phase),
 		"fence_epoch": n.Epoch, "tofu_version": n.TofuVersion, "speculative": n.Speculative,
+	}
+	err := postgres.LaterOne(ctx, tx, Queries.Get("Create"), args, func(made struct{ Demand string }, found bool) error {
+		if !found {
+			return fault.Missing("workspace", string(n.Workspace))
+		}
+		return postgres.Notify(ctx, tx, Channel, made.Demand)
 	})
-	if postgres.NoRow(err) {
-		err = fault.Missing("workspace", string(n.Workspace))
-	}
-	if err != nil {
-		return "", fmt.Errorf("create the attempt: %w", err)
-	}
-	return id, postgres.Notify(ctx, tx, Channel, demand)
+	return id, err
 }
 
 // Get reads an attempt.
@@ -190,23 +190,30 @@ func Accept(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, a A
 	if !open {
 		return fault.New(fault.Conflict, "assignment_expired", "The assignment of %s has expired; poll again.", a.ID)
 	}
-	_, err = postgres.Value[time.Time](ctx, tx, Queries.Get("Accept"), postgres.Args{
+	err = postgres.Later(ctx, tx, Queries.Get("Accept"), postgres.Args{
 		"id": a.ID, "runner_id": by.Runner, "sandbox_id": by.Sandbox, "json_log": by.JSONLog, "authority_seconds": authority.Seconds(),
 		"execution_nonce": Nonce(a.RunID, a.ID), "accept_digest": by.Digest(), "runner_version": by.Release.Version, "runner_digest": by.Release.Digest,
+	}, func(rows int64) error {
+		if rows != 1 {
+			return fmt.Errorf("accept %s: %d rows", a.ID, rows) // its row is locked and was looked at
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("accept %s: %w", a.ID, err)
+		return err
 	}
 	return openSession(ctx, tx, a, by)
 }
 
-// FixManifest stores the bytes of the manifest and their digest, once (PL-01).
+// FixManifest stores the bytes of the manifest and their digest, once (PL-01), with the
+// transaction's next statement.
 func FixManifest(ctx context.Context, tx postgres.Tx, id ids.Attempt, manifest []byte, digest string) error {
-	n, err := postgres.Exec(ctx, tx, Queries.Get("FixManifest"), postgres.Args{"id": id, "manifest": manifest, "manifest_digest": digest})
-	if err == nil && n == 0 {
-		return fault.New(fault.Conflict, "manifest_fixed", "The manifest of %s is fixed already.", id)
-	}
-	return err
+	return postgres.Later(ctx, tx, Queries.Get("FixManifest"), postgres.Args{"id": id, "manifest": manifest, "manifest_digest": digest}, func(rows int64) error {
+		if rows == 0 {
+			return fault.New(fault.Conflict, "manifest_fixed", "The manifest of %s is fixed already.", id)
+		}
+		return nil
+	})
 }
 
 // Heartbeat notes that the runner lives and tells whether it shall stop (RP-11).
@@ -254,16 +261,15 @@ type End struct {
 	LogTruncated bool // the runner left something out of a log
 }
 
-// Finish ends an attempt from the status its caller saw under the row's lock.
+// Finish ends an attempt, with the transaction's next statement, from the status its caller
+// saw under the row's lock.
 func Finish(ctx context.Context, tx postgres.Tx, a Attempt, end End) error {
-	n, err := postgres.Exec(ctx, tx, Queries.Get("Finish"), postgres.Args{
+	return postgres.Later(ctx, tx, Queries.Get("Finish"), postgres.Args{
 		"id": a.ID, "from_status": string(a.Status), "status": string(end.Status), "outcome": end.Outcome, "exit_code": end.ExitCode, "done_digest": end.DoneDigest, "errored_state": end.ErroredState, "log_truncated": end.LogTruncated,
+	}, func(rows int64) error {
+		if rows == 0 {
+			return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended.", a.ID)
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("finish %s: %w", a.ID, err)
-	}
-	if n == 0 {
-		return fault.New(fault.Conflict, "attempt_ended", "Attempt %s has ended.", a.ID)
-	}
-	return nil
 }

@@ -62,16 +62,20 @@ func Claim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r Ru
 // runner any more. The check comes after the claim and locks what it reads: whoever
 // revokes the token at this moment sees the claim, or is seen here.
 func confirmClaim(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, runner ids.Runner, id ids.Attempt) (Attempt, bool, error) {
-	open, err := postgres.Value[bool](ctx, tx, Queries.Get("StillOpen"), postgres.Args{"token_id": group.Token, "group_id": group.ID, "runner_id": runner})
-	gone := postgres.NoRow(err)
-	if err != nil && !gone {
-		return Attempt{}, false, fmt.Errorf("check the runner's token: %w", err)
+	open := false
+	args := postgres.Args{"token_id": group.Token, "group_id": group.ID, "runner_id": runner}
+	err := postgres.LaterOne(ctx, tx, Queries.Get("StillOpen"), args, func(row struct{ Open bool }, found bool) error {
+		if !found {
+			return fault.New(fault.Unauthenticated, "unauthenticated", "The token of this runner was revoked or its pool deleted, or the runner has deregistered. Poll with a token that counts.")
+		}
+		open = row.Open
+		return nil
+	})
+	if err != nil {
+		return Attempt{}, false, err
 	}
-	if gone {
-		return Attempt{}, false, fault.New(fault.Unauthenticated, "unauthenticated", "The token of this runner was revoked or its pool deleted, or the runner has deregistered. Poll with a token that counts.")
-	}
-	if open {
-		a, err := Get(ctx, tx, id)
+	a, err := Get(ctx, tx, id)
+	if err != nil || open {
 		return a, err == nil, err
 	}
 	if _, err := postgres.Exec(ctx, tx, Queries.Get("Unclaim"), postgres.Args{"id": id, "runner_id": runner}); err != nil {

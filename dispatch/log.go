@@ -76,7 +76,8 @@ func ofStream(stream Stream, human, json string) string {
 // join on is a Conflict "log_offset" naming the offset to go on from. A piece over
 // MaxChunk is TooLarge "chunk_too_large"; textLimit is how many bytes a log of text may
 // have, and a log over the Limit of its stream is "log_too_large": the runner cuts its
-// log before. The caller holds the attempt's row.
+// log before. The caller holds the attempt's row. What is stored goes with the transaction's
+// next statement.
 func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stream Stream, start int64, data []byte, textLimit int64) (next int64, err error) {
 	if stream == JSON && !a.JSONLog {
 		return 0, fault.New(fault.Invalid, "no_json_log", "The runner accepted this attempt without a log of events, so none is taken.")
@@ -110,18 +111,21 @@ func (s *Service) AppendLog(ctx context.Context, tx postgres.Tx, a Attempt, stre
 	if err != nil {
 		return 0, err
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get(ofStream(stream, "AdvanceLog", "AdvanceJSONLog")), postgres.Args{"id": a.ID, "start_at": start, "next": next})
-	if err != nil {
-		return 0, fmt.Errorf("advance the log of %s: %w", a.ID, err)
-	}
-	if n != 1 {
-		return 0, fmt.Errorf("advance the log of %s: it has moved", a.ID) // its row was not locked
-	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
-		"attempt_id": a.ID, "stream": stream, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
+	advance := postgres.Args{"id": a.ID, "start_at": start, "next": next}
+	err = postgres.Later(ctx, tx, Queries.Get(ofStream(stream, "AdvanceLog", "AdvanceJSONLog")), advance, func(rows int64) error {
+		if rows != 1 {
+			return fmt.Errorf("advance the log of %s: it has moved", a.ID) // its row was not locked
+		}
+		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store a piece of the log of %s: %w", a.ID, err)
+		return 0, err
+	}
+	err = postgres.Later(ctx, tx, Queries.Get("InsertChunk"), postgres.Args{
+		"attempt_id": a.ID, "stream": stream, "start_at": start, "size": len(data), "sha256": digest, "sealed": sealed,
+	}, nil)
+	if err != nil {
+		return 0, err
 	}
 	return next, NotifyLog(ctx, tx, a.RunID)
 }

@@ -33,7 +33,7 @@ with made as (
            case when w.execution_mode = 'agent' then w.agent_pool_id end, w.runner_selector
       from workspaces w where w.id = @workspace_id
     returning organization_id, pool_id, tofu_version, selector)
-select {Demand}::text from made;
+select {Demand}::text as demand from made;
 
 -- name: Demand
 select {Demand}::text from attempts made where made.id = any (@ids::text[]);
@@ -134,7 +134,7 @@ select coalesce((select id from taken), '') as id, exists (select from candidate
 
 -- name: StillOpen
 -- Whether the group may be offered something: asked after a claim, so that nothing is given to a token that was revoked meanwhile.
-select g.draining_since is null and r.draining_since is null
+select g.draining_since is null and r.draining_since is null as open
   from runner_tokens t join runner_groups g on g.id = t.group_id join runners r on r.group_id = g.id
  where t.id = @token_id and t.revoked_at is null and g.id = @group_id and g.deleted_at is null and r.id = @runner_id
    for share of t, g;
@@ -208,8 +208,7 @@ update attempts
    set status = 'running', accepted_at = clock_timestamp(), heartbeat_at = clock_timestamp(), sandbox_id = @sandbox_id, json_log = @json_log,
        execution_nonce = @execution_nonce, accept_digest = @accept_digest, runner_version = @runner_version, runner_digest = @runner_digest,
        token_expires_at = date_trunc('second', clock_timestamp()) + make_interval(secs => @authority_seconds::double precision)
- where id = @id and status = 'assigned' and runner_id = @runner_id
-returning token_expires_at;
+ where id = @id and status = 'assigned' and runner_id = @runner_id;
 
 -- name: FixManifest
 update attempts set manifest = @manifest, manifest_digest = @manifest_digest where id = @id and status = 'running' and manifest is null;
@@ -269,6 +268,9 @@ on conflict (attempt_id, kind) do nothing;
 
 -- name: Artifact
 select kind, object_id, sha256 from attempt_artifacts where attempt_id = @attempt_id and kind = @kind;
+
+-- name: Artifacts
+select kind, object_id, sha256 from attempt_artifacts where attempt_id = @attempt_id;
 
 -- name: AdvanceLog
 update attempts set log_size = @next, heartbeat_at = clock_timestamp() where id = @id and status = 'running' and log_size = @start_at;

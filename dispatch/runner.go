@@ -36,22 +36,19 @@ func See(ctx context.Context, tx postgres.Tx, group accounts.RunnerGroup, r Runn
 	args := postgres.Args{
 		"id": id, "group_id": group.ID, "name": r.Name, "token_id": group.Token, "labels": texts(r.Labels), "versions": texts(r.TofuVersions), "ip_address": r.Address,
 	}
-	seen, err := postgres.One[struct {
+	type seen struct {
 		ID   ids.Runner
 		Made bool
-	}](ctx, tx, Queries.Get("SeeRunner"), args)
-	if postgres.NoRow(err) {
-		return "", fault.Missing("runner", string(r.ID)) // it belongs to another group
 	}
-	if err != nil {
-		return "", fmt.Errorf("record the runner: %w", err)
-	}
-	if seen.Made {
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("ForgetRunners"), postgres.Args{"group_id": group.ID}); err != nil {
-			return "", fmt.Errorf("forget runners that are gone: %w", err)
+	return id, postgres.LaterOne(ctx, tx, Queries.Get("SeeRunner"), args, func(s seen, found bool) error {
+		switch {
+		case !found:
+			return fault.Missing("runner", string(r.ID)) // it belongs to another group
+		case s.Made:
+			return postgres.Later(ctx, tx, Queries.Get("ForgetRunners"), postgres.Args{"group_id": group.ID}, nil)
 		}
-	}
-	return seen.ID, nil
+		return nil
+	})
 }
 
 // texts is the list as the database takes it; nil would be NULL.

@@ -72,13 +72,9 @@ func openSession(ctx context.Context, tx postgres.Tx, a Attempt, by Acceptance) 
 	if !by.Bootstrap {
 		redeemed = Redemption{Runner: by.Runner, Phase: a.Phase, Sandbox: by.Sandbox}.digest()
 	}
-	_, err := postgres.Exec(ctx, tx, Queries.Get("OpenSession"), postgres.Args{
+	return postgres.Later(ctx, tx, Queries.Get("OpenSession"), postgres.Args{
 		"jti": rand.Text(), "attempt_id": a.ID, "phase": string(a.Phase), "sandbox_id": by.Sandbox, "lifetime_seconds": by.Lifetime.Seconds(), "redemption_digest": redeemed,
-	})
-	if err != nil {
-		return fmt.Errorf("open the session of %s: %w", a.ID, err)
-	}
-	return nil
+	}, nil)
 }
 
 // Token gives the session token of a running attempt. It is derived, so the exact
@@ -126,7 +122,7 @@ func (s *Service) Identify(ctx context.Context, token string) (actor authz.Actor
 	if !ok {
 		return actor, nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
 	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.identify", func(tx postgres.Tx) error {
+	err = postgres.InOneStatement(ctx, s.db, "dispatch.identify", func(tx postgres.Tx) error {
 		row, known, err := session(ctx, tx, c)
 		if err != nil {
 			return err
@@ -194,21 +190,21 @@ func (c Claims) Refusal() error {
 	return fault.New(fault.RecoveryHeld, "authority_lost", "The server handed out this session of %s and does not know it any more: its database has lost what it had acknowledged. Nothing is accepted, and the workspace is held until an operator has looked at it.", c.Run)
 }
 
-// IdentifyEnded gives the attempt a session token was made for, even when the attempt
+// IdentifyEnded gives the session that a token was made for, even when the attempt
 // has ended: only a repeated report may use it. lost is as of Identify.
-func (s *Service) IdentifyEnded(ctx context.Context, token string) (id ids.Attempt, lost *Claims, err error) {
+func (s *Service) IdentifyEnded(ctx context.Context, token string) (known Claims, lost *Claims, err error) {
 	c, ok := s.read(tokenPrefix, token)
 	if !ok {
-		return "", nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
+		return Claims{}, nil, fault.New(fault.Unauthenticated, "unauthenticated", "This attempt's token is not valid.")
 	}
-	err = postgres.InSnapshot(ctx, s.db, "dispatch.identify-ended", func(tx postgres.Tx) error {
+	err = postgres.InOneStatement(ctx, s.db, "dispatch.identify-ended", func(tx postgres.Tx) error {
 		_, known, err := session(ctx, tx, c)
 		if err == nil && !known {
 			lost = &c
 		}
 		return err
 	})
-	return c.Attempt, lost, err
+	return c, lost, err
 }
 
 // Redemption is what a bootstrap capability is redeemed with: it must say what the

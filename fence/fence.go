@@ -98,27 +98,45 @@ func Lock(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Status,
 	return read(ctx, tx, "Lock", workspace)
 }
 
+// LockOf is Lock for the workspace of a run that is named, or of the run of an attempt, and
+// goes with the transaction's next statement: with that, into has the fence. It stays as it
+// is without such a run or attempt.
+func LockOf(ctx context.Context, tx postgres.Tx, run ids.Run, attempt ids.Attempt, into *Status) error {
+	return postgres.LaterOne(ctx, tx, Queries.Get("LockOf"), postgres.Args{"run_id": run, "attempt_id": attempt}, func(r row, found bool) error {
+		if found {
+			*into = r.status()
+		}
+		return nil
+	})
+}
+
+type row struct {
+	WorkspaceID  ids.Workspace
+	Epoch        int64
+	HolderKind   HolderKind
+	HolderID     string
+	HolderName   string
+	Reason       string
+	RecoveryHeld bool
+	AcquiredAt   *time.Time
+}
+
+func (r row) status() Status {
+	return Status{
+		Workspace: r.WorkspaceID, Epoch: r.Epoch, Holder: Holder{Kind: r.HolderKind, ID: r.HolderID, Name: r.HolderName},
+		Reason: r.Reason, RecoveryHeld: r.RecoveryHeld, AcquiredAt: r.AcquiredAt,
+	}
+}
+
 func read(ctx context.Context, tx postgres.Tx, query string, workspace ids.Workspace) (Status, error) {
-	row, err := postgres.One[struct {
-		WorkspaceID  ids.Workspace
-		Epoch        int64
-		HolderKind   HolderKind
-		HolderID     string
-		HolderName   string
-		Reason       string
-		RecoveryHeld bool
-		AcquiredAt   *time.Time
-	}](ctx, tx, Queries.Get(query), postgres.Args{"workspace_id": workspace})
+	r, err := postgres.One[row](ctx, tx, Queries.Get(query), postgres.Args{"workspace_id": workspace})
 	if postgres.NoRow(err) {
 		return Status{}, fault.Missing("workspace", string(workspace))
 	}
 	if err != nil {
 		return Status{}, fmt.Errorf("read the fence: %w", err)
 	}
-	return Status{
-		Workspace: row.WorkspaceID, Epoch: row.Epoch, Holder: Holder{Kind: row.HolderKind, ID: row.HolderID, Name: row.HolderName},
-		Reason: row.Reason, RecoveryHeld: row.RecoveryHeld, AcquiredAt: row.AcquiredAt,
-	}, nil
+	return r.status(), nil
 }
 
 // Acquire takes a free fence and advances its epoch. It answers Locked when
@@ -202,6 +220,30 @@ func Release(ctx context.Context, tx postgres.Tx, tok Token) error {
 			return err
 		}
 		return stale(tok, status)
+	}
+	return nil
+}
+
+// ReleaseLocked is Release for whoever has locked the fence and seen that tok holds it; it
+// goes with the transaction's next statement.
+func ReleaseLocked(ctx context.Context, tx postgres.Tx, tok Token) error {
+	return postgres.Later(ctx, tx, Queries.Get("Release"), args(tok), func(rows int64) error { return one(rows, "release", tok) })
+}
+
+// AcquireLocked is Acquire for whoever has locked the fence and seen that it is free; it
+// goes with the transaction's next statement.
+func AcquireLocked(ctx context.Context, tx postgres.Tx, locked Status, holder Holder, reason string) (Token, error) {
+	tok := Token{Workspace: locked.Workspace, Epoch: locked.Epoch + 1, Holder: holder}
+	err := postgres.Later(ctx, tx, Queries.Get("AcquireLocked"), postgres.Args{
+		"workspace_id": locked.Workspace, "epoch": locked.Epoch, "holder_kind": string(holder.Kind), "holder_id": holder.ID, "holder_name": holder.Name, "reason": reason,
+	}, func(rows int64) error { return one(rows, "acquire", tok) })
+	return tok, err
+}
+
+// one is nil for one row. Another number is a defect: the fence was locked and looked at.
+func one(rows int64, what string, tok Token) error {
+	if rows != 1 {
+		return fmt.Errorf("%s the fence of %s at epoch %d for %s: %d rows", what, tok.Workspace, tok.Epoch, tok.Holder.ID, rows)
 	}
 	return nil
 }

@@ -10,12 +10,25 @@ select workspace_id, epoch, coalesce(holder_kind, '') as holder_kind, coalesce(h
 from workspace_fences where workspace_id = @workspace_id
 for update;
 
+-- name: LockOf
+select workspace_id, epoch, coalesce(holder_kind, '') as holder_kind, coalesce(holder_id, '') as holder_id, holder_name, reason, recovery_held, acquired_at
+from workspace_fences
+where workspace_id = case when @attempt_id::text = '' then (select workspace_id from runs where id = @run_id) else (select workspace_id from attempts where id = @attempt_id) end
+for update;
+
 -- name: Acquire
 update workspace_fences
    set epoch = epoch + 1, holder_kind = @holder_kind, holder_id = @holder_id, holder_name = @holder_name,
        reason = @reason, recovery_held = false, acquired_at = clock_timestamp()
  where workspace_id = @workspace_id and holder_kind is null
 returning epoch;
+
+-- name: AcquireLocked
+-- Acquire for whoever knows the epoch of the free fence.
+update workspace_fences
+   set epoch = epoch + 1, holder_kind = @holder_kind, holder_id = @holder_id, holder_name = @holder_name,
+       reason = @reason, recovery_held = false, acquired_at = clock_timestamp()
+ where workspace_id = @workspace_id and epoch = @epoch and holder_kind is null;
 
 -- name: Release
 update workspace_fences

@@ -2,7 +2,6 @@ package notifications
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-run/holdfast/ids"
@@ -66,14 +65,14 @@ const Channel = "notifications"
 // run's history (EV-01…EV-04). from and to are durable statuses.
 func RunStepped(ctx context.Context, tx postgres.Tx, run ids.Run, from, to string, ended bool) error {
 	for _, trigger := range triggersOf(from, to, ended) {
-		n, err := postgres.Exec(ctx, tx, Queries.Get("Record"), postgres.Args{"run_id": run, "trigger": string(trigger)})
-		if err != nil {
-			return fmt.Errorf("write the notifications of %s: %w", run, err)
-		}
-		if n > 0 {
-			if err := postgres.Notify(ctx, tx, Channel, ""); err != nil {
-				return err
+		err := postgres.Later(ctx, tx, Queries.Get("Record"), postgres.Args{"run_id": run, "trigger": string(trigger)}, func(rows int64) error {
+			if rows == 0 {
+				return nil // nobody has asked for it
 			}
+			return postgres.Notify(ctx, tx, Channel, "")
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

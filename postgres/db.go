@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ const defaultConnections = 24
 const connectWithin = 5 * time.Second
 
 // Open connects to the database at url (postgres://…) and checks that it answers.
-func Open(ctx context.Context, url string) (*DB, error) {
+func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database address cannot be read: it must be a postgres:// URL") // err may hold the password
@@ -64,6 +65,9 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	// Nor does starting processes to help with one.
 	if _, set := cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"]; !set {
 		cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"] = "0"
+	}
+	for _, option := range options {
+		option(cfg)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -121,22 +125,28 @@ func InTx(ctx context.Context, db *DB, name string, fn func(tx Tx) error) error 
 // ForgoFlush lets the transaction's COMMIT be answered before it is on disk. A crash of
 // PostgreSQL may then undo it, whole, although it was acknowledged; one that is committed
 // later is never kept without it. For what may be lost so: nobody has promised it to anybody.
+// When the answer to the COMMIT itself is lost, it is not looked up either.
 func ForgoFlush(ctx context.Context, tx Tx) error {
-	_, err := tx.Exec(ctx, "set local synchronous_commit = off")
-	return err
+	if t, ours := tx.(*transaction); ours {
+		t.forgone = true
+	}
+	return Later(ctx, tx, "set local synchronous_commit = off", nil, nil)
+}
+
+// PlanOnce lets the transaction's statements be planned once on each connection, for whatever
+// values they get. PostgreSQL would plan a large statement anew for each execution when it
+// takes the plan for the values at hand for better, which can cost more than to execute it.
+func PlanOnce(ctx context.Context, tx Tx) error {
+	return Later(ctx, tx, "set local plan_cache_mode = force_generic_plan", nil, nil)
 }
 
 func runOnce(ctx context.Context, db *DB, fn func(tx Tx) error) error {
-	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	t := &transaction{Tx: tx}
+	t := &transaction{exchange: exchange{pool: db.pool, begin: "begin isolation level read committed"}}
+	defer t.release(context.WithoutCancel(ctx))
 	if err := fn(t); err != nil {
 		return err
 	}
-	if err := commit(ctx, db, tx); err != nil {
+	if err := commit(ctx, db, t); err != nil {
 		return err
 	}
 	db.notifier.letGo(t.notes)
@@ -154,19 +164,53 @@ func beginEra(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // commit commits, and finds out whether it did when the answer is lost.
-func commit(ctx context.Context, db *DB, tx pgx.Tx) error {
-	var xid, era *string
-	if err := tx.QueryRow(ctx, "select pg_current_xact_id_if_assigned()::text, (select id::text from commit_era)").Scan(&xid, &era); err != nil {
+func commit(ctx context.Context, db *DB, t *transaction) error {
+	if t.conn == nil && len(t.putOff) == 0 {
+		return nil // it did nothing
+	}
+	if t.forgone {
+		return commitForgone(ctx, t)
+	}
+	rows, err := t.Query(ctx, "select pg_current_xact_id_if_assigned()::text as xid, (select id::text from commit_era) as era")
+	if err != nil {
 		return err
 	}
-	commitErr := tx.Commit(ctx)
-	if commitErr == nil || xid == nil {
+	at, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Xid, Era *string }])
+	if err != nil {
+		return err
+	}
+	commitErr := sayCommit(ctx, t)
+	if commitErr == nil || at.Xid == nil || saidNo(commitErr) {
 		return commitErr
 	}
-	if saidNo(commitErr) {
-		return commitErr
+	return lookUpCommit(ctx, db, *at.Xid, at.Era, commitErr)
+}
+
+// commitForgone commits together with what was put off, unless there is something to be
+// judged about that before.
+func commitForgone(ctx context.Context, t *transaction) error {
+	if slices.ContainsFunc(t.putOff, func(s statement) bool { return s.take != nil }) {
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
 	}
-	return lookUpCommit(ctx, db, *xid, era, commitErr)
+	err := sayCommit(ctx, t)
+	if err == nil || t.failed != nil || saidNo(err) {
+		return err
+	}
+	return outcomeUnknown(err)
+}
+
+func sayCommit(ctx context.Context, t *transaction) error {
+	tag, err := t.Exec(ctx, "commit")
+	if err == nil && tag.String() == "ROLLBACK" {
+		err = pgx.ErrTxCommitRollback
+	}
+	return err
+}
+
+func outcomeUnknown(cause error) error {
+	return fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
 }
 
 // saidNo tells whether the server answered a COMMIT by refusing it. A server that ends
@@ -185,7 +229,7 @@ func saidNo(commitErr error) bool {
 func lookUpCommit(ctx context.Context, db *DB, xid string, era *string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.decideWithin)
 	defer cancel()
-	unknown := fault.New(fault.Unknown, "outcome_unknown", "The database did not say whether the change was stored. Read the thing again before repeating the request.").Because(cause)
+	unknown := outcomeUnknown(cause)
 	for {
 		var status *string
 		var sameEra bool

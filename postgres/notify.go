@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // transaction is the Tx of InTx, with the notifications that its commit lets go.
 type transaction struct {
-	pgx.Tx
-	notes []note
+	exchange
+	forgone bool // see ForgoFlush
+	notes   []note
 }
 
 // note is a notification: a channel and a payload.

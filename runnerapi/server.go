@@ -314,11 +314,11 @@ func (s *server) stateConfirmation(c *call, actor authz.Actor) (any, error) {
 // done takes the token of an attempt that may have ended already: a repeated report
 // after a lost answer must be answered too, when the session is closed.
 func (s *server) done(c *call) (any, error) {
-	id, err := s.Runs.AuthenticateEnded(c.ctx(), c.token())
+	session, err := s.Runs.AuthenticateEnded(c.ctx(), c.token())
 	if err != nil {
 		return nil, err
 	}
-	if string(id) != c.id() {
+	if string(session.Attempt) != c.id() {
 		return nil, fault.Missing("attempt", c.id())
 	}
 	var in wire.Done
@@ -328,9 +328,11 @@ func (s *server) done(c *call) (any, error) {
 	if err := checkNumbers(in); err != nil {
 		return nil, err
 	}
-	if err := s.Runs.Done(c.ctx(), id, done(in)); err != nil {
+	if err := s.Runs.Done(c.ctx(), session.Attempt, done(in)); err != nil {
 		return nil, err
 	}
-	s.Recovery.AfterReport(c.ctx(), id)
+	if session.Phase == authz.Apply { // a plan leaves nothing to be proven
+		s.Recovery.AfterReport(c.ctx(), session.Attempt)
+	}
 	return nil, nil
 }

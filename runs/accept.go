@@ -43,6 +43,9 @@ func (s *Service) Accept(ctx context.Context, group accounts.RunnerGroup, id ids
 	var refused error // with what it left behind: the transaction commits
 	err = postgres.InTx(ctx, s.db, "runs.accept", func(tx postgres.Tx) error {
 		refused = nil
+		if err := postgres.PlanOnce(ctx, tx); err != nil {
+			return err
+		}
 		a, r, err := lockAttempt(ctx, tx, id)
 		if err != nil {
 			return err
@@ -93,17 +96,10 @@ func (s *Service) accept(ctx context.Context, tx postgres.Tx, group accounts.Run
 }
 
 func (s *Service) beginPlanning(ctx context.Context, tx postgres.Tx, a dispatch.Attempt, r *Run, by dispatch.Acceptance) error {
-	if err := step(ctx, tx, r, move{To: Planning, Actor: runnerActor(a)}); err != nil {
-		return err
-	}
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("PinRelease"), postgres.Args{"id": r.ID, "version": by.Release.Version, "digest": by.Release.Digest}); err != nil {
-		return err
-	}
-	if by.JSONLog {
-		return nil
-	}
-	_, err := postgres.Exec(ctx, tx, Queries.Get("PlainOutput"), postgres.Args{"id": r.ID})
-	return err
+	return step(ctx, tx, r, move{
+		To: Planning, Actor: runnerActor(a), query: "StepToPlanning",
+		also: postgres.Args{"version": by.Release.Version, "digest": by.Release.Digest, "json_log": by.JSONLog},
+	})
 }
 
 // acceptedBefore answers the repeat of an accept from what the first one left (AU-14).
@@ -176,8 +172,7 @@ func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, a dispatch.Attem
 
 // waits notes why a run does not start; empty when it does.
 func (s *Service) waits(ctx context.Context, tx postgres.Tx, run ids.Run, reason string) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("WaitsFor"), postgres.Args{"id": run, "reason": reason})
-	return err
+	return postgres.Later(ctx, tx, Queries.Get("WaitsFor"), postgres.Args{"id": run, "reason": reason}, nil)
 }
 
 // prepareWaiting prepares the applies that a gate had kept from starting (AU-03).

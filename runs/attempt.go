@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/dispatch"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/site"
@@ -31,18 +33,22 @@ func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello di
 		if err := mayExecute(ctx, tx, hello.Release); err != nil {
 			return err
 		}
-		if err := postgres.ForgoFlush(ctx, tx); err != nil {
+		if err := errors.Join(postgres.ForgoFlush(ctx, tx), postgres.PlanOnce(ctx, tx)); err != nil {
 			return err
 		}
 		if runner, err = dispatch.See(ctx, tx, group, hello); err != nil {
 			return err
 		}
-		if hello.ID != "" { // a new one was offered nothing yet
-			if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found {
-				return err
-			}
+		trusted := false
+		err := postgres.LaterOne(ctx, tx, Queries.Get("PrimaryTrusted"), nil, func(row struct{ Trusted bool }, _ bool) error {
+			trusted = row.Trusted
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if trusted, err := primaryTrusted(ctx, tx); err != nil || !trusted {
+		// A new one was offered nothing yet; asked all the same, in one exchange with what is above.
+		if a, found, err = dispatch.Offered(ctx, tx, group, runner); err != nil || found || !trusted {
 			return err
 		}
 		seen := hello
@@ -57,7 +63,7 @@ func (s *Service) Poll(ctx context.Context, group accounts.RunnerGroup, hello di
 // work. See dispatch.Claim, and Poll for what an offer is worth.
 func (s *Service) Claim(ctx context.Context, group accounts.RunnerGroup, hello dispatch.RunnerHello) (a dispatch.Attempt, found bool, err error) {
 	err = postgres.InTx(ctx, s.db, "runs.claim", func(tx postgres.Tx) error {
-		if err := postgres.ForgoFlush(ctx, tx); err != nil {
+		if err := errors.Join(postgres.ForgoFlush(ctx, tx), postgres.PlanOnce(ctx, tx)); err != nil {
 			return err
 		}
 		a, found, err = dispatch.Claim(ctx, tx, group, hello, s.settings.AssignmentExpiry)
@@ -115,10 +121,8 @@ func (s *Service) fixManifest(ctx context.Context, tx postgres.Tx, id ids.Attemp
 		return a, fmt.Errorf("write the manifest: %w", err)
 	}
 	sum := sha256.Sum256(manifest)
-	if err := dispatch.FixManifest(ctx, tx, id, manifest, hex.EncodeToString(sum[:])); err != nil {
-		return a, err
-	}
-	return dispatch.Get(ctx, tx, id)
+	a.Manifest, a.ManifestDigest = manifest, hex.EncodeToString(sum[:])
+	return a, dispatch.FixManifest(ctx, tx, id, manifest, a.ManifestDigest)
 }
 
 // runnerActor is the attempt as the history and the audit log name it.
@@ -128,15 +132,25 @@ func runnerActor(a dispatch.Attempt) authz.Actor {
 
 // lockAttempt locks workspace, run and attempt in this order.
 func lockAttempt(ctx context.Context, tx postgres.Tx, id ids.Attempt) (dispatch.Attempt, Run, error) {
-	a, err := dispatch.Get(ctx, tx, id)
-	if err != nil {
-		return a, Run{}, err
+	var status fence.Status
+	if err := fence.LockOf(ctx, tx, "", id, &status); err != nil {
+		return dispatch.Attempt{}, Run{}, err
 	}
-	r, _, err := lock(ctx, tx, a.RunID)
-	if err != nil {
-		return a, r, err
+	if err := postgres.Later(ctx, tx, Queries.Get("RunLock"), postgres.Args{"id": "", "attempt_id": id}, nil); err != nil {
+		return dispatch.Attempt{}, Run{}, err
 	}
-	a, err = dispatch.Lock(ctx, tx, id)
+	var r Run
+	err := postgres.LaterOne(ctx, tx, Queries.Get("RunGet"), postgres.Args{"id": "", "attempt_id": id, "queue_of": ""}, func(row Run, _ bool) error {
+		r = row
+		return nil
+	})
+	if err != nil {
+		return dispatch.Attempt{}, r, err
+	}
+	a, err := dispatch.Lock(ctx, tx, id)
+	if err == nil && (r.ID != a.RunID || status.Workspace != a.WorkspaceID) {
+		err = fmt.Errorf("the run or the workspace of %s is not there", id) // a constraint says that they are
+	}
 	return a, r, err
 }
 
@@ -246,25 +260,23 @@ func (s *Service) HandOver(ctx context.Context, actor authz.Actor, kind artifact
 			return err
 		}
 	}
-	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: actor.Organization, Workspace: actor.Workspace, Kind: kind, Run: actor.Run, Epoch: actor.Epoch}, body, limit)
-	if err != nil {
-		return err
-	}
-	if digest != object.SHA256 {
-		return fault.New(fault.Invalid, "digest_mismatch", "The bytes have the SHA-256 %s, not %s. Send them again.", object.SHA256, digest)
-	}
-	return postgres.InTx(ctx, s.db, "runs.hand-over", func(tx postgres.Tx) error {
+	spec := artifacts.Spec{Organization: actor.Organization, Workspace: actor.Workspace, Kind: kind, Run: actor.Run, Epoch: actor.Epoch}
+	_, err := s.objects.PutWith(ctx, spec, body, limit, func(tx postgres.Tx, object artifacts.Object) error {
+		if digest != object.SHA256 {
+			return fault.New(fault.Invalid, "digest_mismatch", "The bytes have the SHA-256 %s, not %s. Send them again.", object.SHA256, digest)
+		}
 		a, err := dispatch.Lock(ctx, tx, actor.Attempt)
 		if err != nil {
 			return err
 		}
 		return dispatch.HandOver(ctx, tx, a, string(kind), object)
 	})
+	return err
 }
 
 // mayHandOverPlan refuses what could be applied where nothing is to be (OP-05).
 func (s *Service) mayHandOverPlan(ctx context.Context, run ids.Run) error {
-	return postgres.InSnapshot(ctx, s.db, "runs.may-hand-over", func(tx postgres.Tx) error {
+	return postgres.InOneStatement(ctx, s.db, "runs.may-hand-over", func(tx postgres.Tx) error {
 		r, err := load(ctx, tx, run)
 		if err == nil && r.PlanOnly {
 			err = fault.New(fault.Conflict, "plan_only", "%s only plans, so its plan file is not kept.", run)

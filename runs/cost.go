@@ -49,19 +49,16 @@ func (c CostReport) check(handedOver bool) CostReport {
 }
 
 // keepCost keeps what the plan would cost, where its runner has a command for that.
-func keepCost(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) error {
+func keepCost(ctx context.Context, tx postgres.Tx, r *Run, handed map[artifacts.Kind]dispatch.Artifact, d Done) error {
 	if d.Cost == nil {
 		return nil
 	}
-	art, found, err := dispatch.HandedOver(ctx, tx, a.ID, string(artifacts.KindCostEstimate))
-	if err != nil {
-		return err
-	}
+	art, found := handed[artifacts.KindCostEstimate]
 	c := d.Cost.check(found)
 	if c.Error != "" {
 		art.ObjectID = ""
 	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("CostInsert"), postgres.Args{
+	_, err := postgres.Exec(ctx, tx, Queries.Get("CostInsert"), postgres.Args{
 		"id": ids.New[ids.CostEstimate](), "organization_id": r.OrganizationID, "run_id": r.ID, "round": r.Round, "object_id": string(art.ObjectID), "error": c.Error,
 		"currency": c.Currency, "prior": c.Prior, "proposed": c.Proposed, "delta": c.Delta, "resources": c.Resources, "matched": c.Matched,
 	})

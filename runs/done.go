@@ -78,6 +78,9 @@ func (s *Service) Done(ctx context.Context, attempt ids.Attempt, d Done) error {
 	}
 	var late error
 	err = postgres.InTx(ctx, s.db, "runs.done", func(tx postgres.Tx) error {
+		if err := postgres.PlanOnce(ctx, tx); err != nil {
+			return err
+		}
 		a, r, err := lockAttempt(ctx, tx, attempt)
 		if err != nil {
 			return err
@@ -141,18 +144,21 @@ func (s *Service) planDone(ctx context.Context, tx postgres.Tx, r *Run, a dispat
 			Message: fmt.Sprintf("The runner reported a finished plan with exit code %d, which does not fit what it says about changes.", d.ExitCode),
 		})
 	}
-	missing, err := s.recordEvidence(ctx, tx, r, a, d)
+	handed, err := dispatch.Artifacts(ctx, tx, a.ID)
 	if err != nil {
 		return err
 	}
-	if missing != "" {
+	if missing := r.missing(handed, d); missing != "" {
 		return step(ctx, tx, r, move{To: PlanFailed, Actor: actor, Reason: "plan_evidence_missing", Message: "The runner reported a finished plan without its " + missing + "."})
 	}
-	if err := keepCost(ctx, tx, r, a, d); err != nil {
+	if err := keepCost(ctx, tx, r, handed, d); err != nil {
 		return err
 	}
-	if err := step(ctx, tx, r, move{To: PlanComplete, Actor: actor}); err != nil {
+	if err := s.completePlan(ctx, tx, r, actor, handed, d); err != nil {
 		return err
+	}
+	if r.PolicySets == 0 && r.TaskStage(runtasks.PostPlan) == "" {
+		return s.passAtOnce(ctx, tx, r, handed[artifacts.KindPlanJSON].SHA256)
 	}
 	if err := s.reservePolicyCheck(ctx, tx, *r); err != nil {
 		return err
@@ -187,46 +193,40 @@ func (s *Service) keepGenerated(ctx context.Context, tx postgres.Tx, r Run, a di
 	return err
 }
 
-// recordEvidence stores what the plan is, once (RL-15). missing names what a
-// finished plan must have and the runner did not hand over.
-func (s *Service) recordEvidence(ctx context.Context, tx postgres.Tx, r *Run, a dispatch.Attempt, d Done) (missing string, err error) {
-	if d.Plan == nil || d.TofuDigest == "" {
-		return "summary", nil
+// missing names what a finished plan must have and the runner did not hand over.
+func (r Run) missing(handed map[artifacts.Kind]dispatch.Artifact, d Done) string {
+	has := func(kind artifacts.Kind) bool { return handed[kind].ObjectID != "" }
+	switch {
+	case d.Plan == nil || d.TofuDigest == "":
+		return "summary"
+	case !has(artifacts.KindPlanJSON):
+		return string(artifacts.KindPlanJSON)
+	case r.StructuredOutput && !has(artifacts.KindPlanJSONRedacted):
+		return string(artifacts.KindPlanJSONRedacted)
+	case !r.PlanOnly && !has(artifacts.KindPlan):
+		return string(artifacts.KindPlan)
 	}
-	objects := map[artifacts.Kind]ids.Object{}
-	for _, kind := range []artifacts.Kind{artifacts.KindPlanJSON, artifacts.KindPlanJSONRedacted, artifacts.KindPlan, artifacts.KindLockFile} {
-		art, found, err := dispatch.HandedOver(ctx, tx, a.ID, string(kind))
-		if err != nil {
-			return "", err
-		}
-		if found {
-			objects[kind] = art.ObjectID
-		}
-	}
-	if objects[artifacts.KindPlanJSON] == "" {
-		return string(artifacts.KindPlanJSON), nil
-	}
-	if r.StructuredOutput && objects[artifacts.KindPlanJSONRedacted] == "" {
-		return string(artifacts.KindPlanJSONRedacted), nil
-	}
-	if !r.PlanOnly && objects[artifacts.KindPlan] == "" {
-		return string(artifacts.KindPlan), nil
-	}
+	return ""
+}
+
+// completePlan ends the planning of a run and stores with that step what the plan is, once
+// (RL-15).
+func (s *Service) completePlan(ctx context.Context, tx postgres.Tx, r *Run, actor authz.Actor, handed map[artifacts.Kind]dispatch.Artifact, d Done) error {
+	r.HasChanges, r.ResourceAdditions, r.ResourceChanges, r.ResourceDestructions, r.ResourceImports = &d.Plan.HasChanges, d.Plan.Additions, d.Plan.Changes, d.Plan.Destructions, d.Plan.Imports
+	r.PlanObjectID, r.PlanJSONObjectID = handed[artifacts.KindPlan].ObjectID, handed[artifacts.KindPlanJSON].ObjectID
+	r.PlanJSONRedactedObject, r.LockFileObjectID = handed[artifacts.KindPlanJSONRedacted].ObjectID, handed[artifacts.KindLockFile].ObjectID
+	r.GeneratedConfig, r.PlanTofuVersion, r.PlanTofuDigest = d.GeneratedConfig && r.PlanJSONRedactedObject != "", d.TofuVersion, d.TofuDigest
 	note, err := s.planNote(ctx, tx, *r, d.Plan.HasChanges)
 	if err != nil {
-		return "", err
+		return err
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("PlanEvidence"), postgres.Args{
-		"id": r.ID, "note": note, "has_changes": d.Plan.HasChanges, "additions": d.Plan.Additions, "changes": d.Plan.Changes, "destructions": d.Plan.Destructions, "imports": d.Plan.Imports,
-		"plan_object_id": objects[artifacts.KindPlan], "plan_json_object_id": objects[artifacts.KindPlanJSON], "lock_file_object_id": objects[artifacts.KindLockFile],
-		"plan_json_redacted_object_id": objects[artifacts.KindPlanJSONRedacted], "generated_config": d.GeneratedConfig && objects[artifacts.KindPlanJSONRedacted] != "",
-		"tofu_version": d.TofuVersion, "tofu_digest": d.TofuDigest,
-	})
-	if err != nil || n != 1 {
-		return "", fmt.Errorf("store the evidence of %s: %d rows: %w", r.ID, n, err)
-	}
-	*r, err = load(ctx, tx, r.ID)
-	return "", err
+	r.PlanNote = note
+	return step(ctx, tx, r, move{To: PlanComplete, Actor: actor, query: "StepToPlanComplete", also: postgres.Args{
+		"note": note, "has_changes": r.HasChanges, "additions": r.ResourceAdditions, "changes": r.ResourceChanges, "destructions": r.ResourceDestructions, "imports": r.ResourceImports,
+		"plan_object_id": r.PlanObjectID, "plan_json_object_id": r.PlanJSONObjectID, "lock_file_object_id": r.LockFileObjectID,
+		"plan_json_redacted_object_id": r.PlanJSONRedactedObject, "generated_config": r.GeneratedConfig,
+		"tofu_version": r.PlanTofuVersion, "tofu_digest": r.PlanTofuDigest,
+	}})
 }
 
 // awaitApproval ends a run that has nothing to apply, or opens the wait for a
@@ -240,14 +240,14 @@ func (s *Service) awaitApproval(ctx context.Context, tx postgres.Tx, r *Run) err
 		}
 		return s.finish(ctx, tx, r, move{To: Succeeded, Actor: system, Reason: reason})
 	}
-	_, err := postgres.Exec(ctx, tx, Queries.Get("ApprovalDeadline"), postgres.Args{"id": r.ID, "lifetime_seconds": s.settings.ApprovalLifetime.Seconds()})
+	if err := s.pinRule(ctx, tx, *r); err != nil {
+		return err
+	}
+	err := step(ctx, tx, r, move{To: AwaitingApproval, Actor: system})
+	if err == nil {
+		*r, err = load(ctx, tx, r.ID)
+	}
 	if err != nil {
-		return err
-	}
-	if err := pinRule(ctx, tx, r); err != nil {
-		return err
-	}
-	if err := step(ctx, tx, r, move{To: AwaitingApproval, Actor: system}); err != nil {
 		return err
 	}
 	if r.CancelRequestedAt != nil {

@@ -28,12 +28,12 @@ func (s *Service) Authenticate(ctx context.Context, token string) (authz.Actor, 
 }
 
 // AuthenticateEnded is Authenticate for a repeated report, whose attempt may have ended.
-func (s *Service) AuthenticateEnded(ctx context.Context, token string) (ids.Attempt, error) {
-	id, lost, err := s.dispatch.IdentifyEnded(ctx, token)
+func (s *Service) AuthenticateEnded(ctx context.Context, token string) (dispatch.Claims, error) {
+	known, lost, err := s.dispatch.IdentifyEnded(ctx, token)
 	if lost != nil {
-		return "", s.holdLost(ctx, *lost)
+		return dispatch.Claims{}, s.holdLost(ctx, *lost)
 	}
-	return id, err
+	return known, err
 }
 
 // holdLost holds the workspace of a session that the database does not know, and always

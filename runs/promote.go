@@ -107,10 +107,13 @@ func (s *Service) promote(ctx context.Context, tx postgres.Tx, actor authz.Actor
 	if err := fixTasks(ctx, tx, r); err != nil {
 		return "", err
 	}
-	if err := pinRule(ctx, tx, &r); err != nil {
+	if err := s.pinRule(ctx, tx, r); err != nil {
 		return "", err
 	}
 	if err := step(ctx, tx, &r, move{To: AwaitingApproval, Actor: actor}); err != nil {
+		return "", err
+	}
+	if r, err = load(ctx, tx, id); err != nil {
 		return "", err
 	}
 	err = audit.Append(ctx, tx, audit.Entry{

@@ -119,15 +119,18 @@ select id from runs
 update workspaces set last_run_at = clock_timestamp() where id = @workspace_id;
 
 -- name: RunGet
+-- By its id, or the run of an attempt, or the head of a workspace's queue (QP-05): one statement, so that each connection plans
+-- its many columns once.
 select {RunColumns}
   from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
- where r.id = @id;
-
--- name: RunWorkspace
-select workspace_id from runs where id = @id;
+ where r.id = case when @attempt_id::text <> '' then (select a.run_id from attempts a where a.id = @attempt_id)
+                   when @queue_of::text <> '' then (select q.id from runs q where q.workspace_id = @queue_of and q.durable_status = 'queued' and not q.plan_only and q.admitted_at is null
+                                                     order by q.queue_seq limit 1)
+                   else @id end;
 
 -- name: RunLock
-select id from runs where id = @id for update;
+-- The run itself, or that of an attempt.
+select id from runs where id = case when @attempt_id::text = '' then @id else (select a.run_id from attempts a where a.id = @attempt_id) end for update;
 
 -- name: RunByPlan
 select id from runs where plan_id = @id;
@@ -244,30 +247,57 @@ select {RunColumns}
    and r.durable_status in ('dispatch_pending', 'queued', 'planning', 'applying')
  order by r.queue_seq;
 
+-- fragment: StepSets
+durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,
+           finished_at = case when @final::boolean then coalesce(finished_at, clock_timestamp()) end,
+           fence_released_at = case when @releases::boolean and fence_epoch is not null then coalesce(fence_released_at, clock_timestamp()) else fence_released_at end
+
+-- fragment: StepHistory
+insert into run_history (run_id, position, from_status, to_status, reason, actor_kind, actor_id)
+select s.id, (select count(*) from run_history h where h.run_id = s.id), @from_status, @to_status, @reason, @actor_kind, @actor_id from stepped s
+
 -- name: StepRun
--- One step and its history. No row: the run was not in from_status.
+-- One step and its history; with releases, the run is noted to have given its workspace back. No row: it was not in from_status.
 with stepped as (
-    update runs
-       set durable_status = @to_status, durable_reason = @reason, status_message = case when @status_message = '' then status_message else @status_message end,
-           finished_at = case when @final::boolean then coalesce(finished_at, clock_timestamp()) end
+    update runs set {StepSets}
      where id = @id and durable_status = @from_status
-    returning id
-), history as (
-    insert into run_history (run_id, position, from_status, to_status, reason, actor_kind, actor_id)
-    select s.id, (select count(*) from run_history h where h.run_id = s.id), @from_status, @to_status, @reason, @actor_kind, @actor_id from stepped s)
-select from stepped;
+    returning id)
+{StepHistory};
+
+-- name: StepToPlanning
+-- The step with what is bound by it: the release that plans, and whether clients draw the run. A runner that sends no events
+-- leaves them to print its text.
+with stepped as (
+    update runs set {StepSets}, runner_version = @version, runner_digest = @digest, structured_output = structured_output and @json_log::boolean
+     where id = @id and durable_status = @from_status
+    returning id)
+{StepHistory};
+
+-- name: StepToPlanComplete
+-- The step with what the plan is, once.
+with stepped as (
+    update runs set {StepSets},
+           has_changes = @has_changes, resource_additions = @additions, resource_changes = @changes, resource_destructions = @destructions, resource_imports = @imports,
+           plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id,
+           plan_json_redacted_object_id = nullif(@plan_json_redacted_object_id::text, ''), generated_config = @generated_config, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
+           plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp(), plan_note = @note
+     where id = @id and durable_status = @from_status and has_changes is null
+    returning id)
+{StepHistory};
 
 -- name: History
 select run_id, from_status, to_status, reason, actor_kind, actor_id, at from run_history where run_id = any (@run_ids::text[]) order by run_id, position;
 
--- name: NextQueued
--- The head of a workspace's queue (QP-05).
+-- name: NextQueuedLock
+-- The head of a workspace's queue; the workspace is locked.
 select id from runs
  where workspace_id = @workspace_id and durable_status = 'queued' and not plan_only and admitted_at is null
  order by queue_seq limit 1 for update;
 
 -- name: Admit
-update runs set predecessor_version_id = nullif(@predecessor_version_id::text, ''), admitted_at = clock_timestamp(), fence_epoch = @fence_epoch
+-- The workspace is locked, so its state stays what it is.
+update runs set predecessor_version_id = (select c.state_version_id from current_states c where c.workspace_id = runs.workspace_id),
+       admitted_at = clock_timestamp(), fence_epoch = @fence_epoch
  where id = @id and durable_status = 'queued' and admitted_at is null;
 
 -- name: FenceTaken
@@ -278,18 +308,6 @@ update runs set fence_epoch = @fence_epoch
 -- name: FenceReleased
 update runs set fence_released_at = clock_timestamp() where id = @id and fence_epoch is not null and fence_released_at is null;
 
--- name: PlanEvidence
-update runs
-   set has_changes = @has_changes, resource_additions = @additions, resource_changes = @changes, resource_destructions = @destructions, resource_imports = @imports,
-       plan_object_id = nullif(@plan_object_id::text, ''), plan_json_object_id = @plan_json_object_id,
-       plan_json_redacted_object_id = nullif(@plan_json_redacted_object_id::text, ''), generated_config = @generated_config, lock_file_object_id = nullif(@lock_file_object_id::text, ''),
-       plan_tofu_version = @tofu_version, plan_tofu_digest = @tofu_digest, plan_finished_at = clock_timestamp(), plan_note = @note
- where id = @id and durable_status = 'planning' and has_changes is null;
-
--- name: PlainOutput
--- The runner that plans sends no events, so clients print its text instead of drawing.
-update runs set structured_output = false where id = @id and durable_status = 'planning' and structured_output;
-
 -- name: GeneratedConfig
 -- What a plan that is about to fail has written.
 update runs set plan_json_redacted_object_id = @plan_json_redacted_object_id, generated_config = true
@@ -297,6 +315,11 @@ update runs set plan_json_redacted_object_id = @plan_json_redacted_object_id, ge
 
 -- name: PolicyReserve
 insert into policy_checks (id, run_id, round, durable_status) values (@id, @run_id, @round, 'running');
+
+-- name: PolicyPassedAtOnce
+-- The check of a plan that no policy set has a say about, reserved, bound to the plan and passed (amendment 1).
+insert into policy_checks (id, run_id, round, durable_status, input_digest, evaluating_at, evaluation, result, result_digest, completed_at)
+values (@id, @run_id, @round, 'passed', @input_digest::text, clock_timestamp(), @evaluation::text, (@evaluation::text)::jsonb, encode(sha256(convert_to(@input_digest::text || @evaluation::text, 'UTF8')), 'hex'), clock_timestamp());
 
 -- name: PolicyScope
 -- What has a say about the run, fixed before it begins.
@@ -348,13 +371,10 @@ select coalesce((select c.result_digest from runs r join runs s on s.id = coales
 select exists (select from runs r join runs s on s.id = coalesce(r.source_run_id, r.id) join policy_checks c on c.run_id = s.id and c.round = s.round
   where r.id = @run_id and c.durable_status = 'passed' and coalesce((c.result ->> 'policy_sets')::integer, 0) > 0);
 
--- name: ApprovalDeadline
-update runs set approval_expires_at = clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision)
- where id = @id and durable_status = 'policy_passed' and approval_expires_at is null;
-
 -- name: PinApprovalRule
--- When the plan comes to its decision.
-update runs set approval_rule = @rule where id = @id and durable_status in ('policy_passed', 'dispatch_pending') and confirmed_at is null;
+-- When the plan comes to its decision, and until when that may take.
+update runs set approval_rule = @rule, approval_expires_at = coalesce(approval_expires_at, clock_timestamp() + make_interval(secs => @lifetime_seconds::double precision))
+ where id = @id and durable_status in ('policy_passed', 'dispatch_pending') and confirmed_at is null;
 
 -- name: ApprovalOpen
 select confirmed_at is null and approval_expires_at > clock_timestamp() from runs where id = @id;
@@ -461,58 +481,6 @@ select (select count(*) from waiting)::int as waiting,
        coalesce((select percentile_cont(0.5) within group (order by seconds) from promoted), 0)::double precision as promotion_median,
        coalesce((select percentile_cont(0.99) within group (order by seconds) from promoted), 0)::double precision as promotion_p99;
 
--- name: StageEnd
--- The step at hand. Nobody rejects what a runner executes: it is canceled then.
-update run_stages
-   set status = case when kind in ('plan', 'apply') and @status in ('rejected', 'expired') then 'canceled' when status = 'pending' then @unbegun else @status end, finished_at = clock_timestamp()
- where run_id = @run_id and finished_at is null
-returning id;
-
--- name: StageBegin
-update run_stages set status = 'running', started_at = clock_timestamp() where run_id = @run_id and kind = @kind and status = 'pending';
-
--- name: StageAttempt
--- The newest, until one has begun: a gate may have sent back the one before.
-update run_stages set attempt_id = @attempt_id where run_id = @run_id and kind = @kind and status = 'pending';
-
--- name: StageInsert
-insert into run_stages (id, organization_id, run_id, position, kind, status, attempt_id, started_at, finished_at)
-select @id, @organization_id, @run_id, count(*), @kind, @status::text,
-    (select a.id from attempts a where a.run_id = @run_id and a.phase = @kind and a.status in ('pending', 'assigned', 'running')),
-    case when @status = 'running' then clock_timestamp() end, case when @status not in ('pending', 'running') then clock_timestamp() end
-  from run_stages where run_id = @run_id;
-
--- name: StageList
-select id, run_id, position, kind, status, coalesce(attempt_id, '') as attempt_id, created_at, started_at, finished_at
-  from run_stages where run_id = @run_id order by position limit @limit offset @offset;
-
--- name: StageCount
-select count(*) from run_stages where run_id = @run_id;
-
--- name: ReceiptInsert
--- Of a stage that a runner has worked on; no row for one that none did.
-insert into run_receipts (id, organization_id, workspace_id, run_id, stage_id, attempt_id, kind, result, reason, exit_code, has_changes, resource_additions, resource_changes,
-    resource_destructions, resource_imports, digests, tofu_version, tofu_digest, state_version_id, started_at, finished_at)
-select @id, s.organization_id, r.workspace_id, s.run_id, s.id, a.id, s.kind, s.status, @reason, a.exit_code,
-    case when done.all then r.has_changes end, case when done.all then r.resource_additions end, case when done.all then r.resource_changes end,
-    case when done.all then r.resource_destructions end, case when done.all then r.resource_imports end,
-    coalesce((select jsonb_object_agg(t.kind, t.sha256) from attempt_artifacts t where t.attempt_id = a.id), '{}'), a.tofu_version, r.plan_tofu_digest,
-    case when s.kind = 'apply' then coalesce(r.resulting_version_id,
-        (select v.id from state_versions v where v.attempt_id = a.id and v.status = 'finalized' order by v.finalized_at desc, v.id limit 1),
-        case when done.all then r.predecessor_version_id end) end,
-    a.accepted_at, greatest(coalesce(a.finished_at, s.finished_at), a.accepted_at)
-  from run_stages s join runs r on r.id = s.run_id join attempts a on a.id = s.attempt_id
-       cross join lateral (select s.status = 'succeeded' as "all") as done
- where s.id = @stage_id and s.kind in ('plan', 'apply') and a.accepted_at is not null;
-
--- name: ReceiptList
-select c.id, c.run_id, c.stage_id, c.attempt_id, c.kind, c.result, c.reason, c.exit_code, c.has_changes, c.resource_additions, c.resource_changes, c.resource_destructions,
-    c.resource_imports, c.digests, c.tofu_version, c.tofu_digest, coalesce(c.state_version_id, '') as state_version_id, c.started_at, c.finished_at
-  from run_receipts c join run_stages s on s.id = c.stage_id where c.run_id = @run_id order by s.position limit @limit offset @offset;
-
--- name: ReceiptCount
-select count(*) from run_receipts where run_id = @run_id;
-
 -- name: PolicyCheck
 -- The newest of the run.
 select id, run_id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(input_object_id, '') as input_object_id, coalesce(result_digest, '') as result_digest,
@@ -523,9 +491,6 @@ select id, run_id, durable_status, coalesce(input_digest, '') as input_digest, c
 select id, run_id, durable_status, coalesce(input_digest, '') as input_digest, coalesce(input_object_id, '') as input_object_id, coalesce(result_digest, '') as result_digest,
     evaluation, created_at, evaluating_at, completed_at
   from policy_checks where run_id = @run_id and id = @id;
-
--- name: PinRelease
-update runs set runner_version = @version, runner_digest = @digest where id = @id and durable_status = 'planning';
 
 -- name: WaitsFor
 update runs set waiting_reason = @reason where id = @id and finished_at is null and waiting_reason <> @reason;
@@ -548,7 +513,7 @@ select c.system_identifier::text as system_identifier, ('x' || substr(pg_walfile
 
 -- name: PrimaryTrusted
 -- Also before the first one was noted.
-select not exists (select from database_identity d, ({Primary}) p where (d.system_identifier, d.timeline) <> (p.system_identifier, p.timeline));
+select not exists (select from database_identity d, ({Primary}) p where (d.system_identifier, d.timeline) <> (p.system_identifier, p.timeline)) as trusted;
 
 -- name: NotePrimary
 insert into database_identity (system_identifier, timeline) select p.system_identifier, p.timeline from ({Primary}) p on conflict do nothing;

@@ -30,8 +30,11 @@ var configurationsSQL string
 //go:embed lists.sql
 var listsSQL string
 
+//go:embed stages.sql
+var stagesSQL string
+
 // Queries are the package's statements; tests check them against the schema.
-var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + listsSQL)
+var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + listsSQL + "\n" + stagesSQL)
 
 // Settings are the numbers of G-28; Defaults gives them.
 type Settings struct {
@@ -193,6 +196,8 @@ type Run struct {
 	ForceCancelDue         bool // that time has come
 	Comments               []ids.Comment
 	ConfirmedBy            ids.User // who decided that it is applied; empty: nobody yet
+
+	gaveBack bool // its workspace, in the transaction at hand
 }
 
 // Object is the run as authz knows it.
@@ -201,7 +206,7 @@ func (r Run) Object() authz.Object {
 }
 
 // Occupies tells whether the run holds its workspace's fence.
-func (r Run) Occupies() bool { return r.FenceEpoch != nil && r.FenceReleasedAt == nil }
+func (r Run) Occupies() bool { return r.FenceEpoch != nil && r.FenceReleasedAt == nil && !r.gaveBack }
 
 func (r Run) token() fence.Token {
 	return fence.Token{Workspace: r.WorkspaceID, Epoch: *r.FenceEpoch, Holder: holder(r.ID)}
@@ -233,7 +238,7 @@ type HistoryEntry struct {
 }
 
 func load(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, error) {
-	r, err := postgres.One[Run](ctx, tx, Queries.Get("RunGet"), postgres.Args{"id": id})
+	r, err := postgres.One[Run](ctx, tx, Queries.Get("RunGet"), postgres.Args{"id": id, "attempt_id": "", "queue_of": ""})
 	if postgres.NoRow(err) {
 		return Run{}, fault.Missing("run", string(id))
 	}
@@ -246,21 +251,17 @@ func load(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, error) {
 // lock takes the workspace's fence row and the run's row, in this order, and reads
 // the run as it stands then.
 func lock(ctx context.Context, tx postgres.Tx, id ids.Run) (Run, fence.Status, error) {
-	workspace, err := postgres.Value[ids.Workspace](ctx, tx, Queries.Get("RunWorkspace"), postgres.Args{"id": id})
-	if postgres.NoRow(err) {
-		return Run{}, fence.Status{}, fault.Missing("run", string(id))
+	var status fence.Status
+	if err := fence.LockOf(ctx, tx, id, "", &status); err != nil {
+		return Run{}, status, err
 	}
-	if err != nil {
-		return Run{}, fence.Status{}, fmt.Errorf("find the run's workspace: %w", err)
-	}
-	status, err := fence.Lock(ctx, tx, workspace)
-	if err != nil {
-		return Run{}, fence.Status{}, err
-	}
-	if _, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("RunLock"), postgres.Args{"id": id}); err != nil {
-		return Run{}, fence.Status{}, fmt.Errorf("lock the run: %w", err)
+	if err := postgres.Later(ctx, tx, Queries.Get("RunLock"), postgres.Args{"id": id, "attempt_id": ""}, nil); err != nil {
+		return Run{}, status, err
 	}
 	r, err := load(ctx, tx, id)
+	if err == nil && status.Workspace == "" {
+		err = fault.Missing("workspace", string(r.WorkspaceID))
+	}
 	return r, status, err
 }
 

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-run/holdfast/ids"
@@ -94,12 +93,18 @@ func stepStages(ctx context.Context, tx postgres.Tx, r Run, m move) error {
 			return err
 		}
 	}
-	if rule.opens != "" {
+	if rule.opens != "" && rule.opens != rule.begins {
 		if err := insertStage(ctx, tx, r, rule.opens, StagePending); err != nil {
 			return err
 		}
 	}
-	if rule.begins != "" {
+	switch {
+	case rule.begins == "":
+	case rule.begins == rule.opens:
+		if err := insertStage(ctx, tx, r, rule.begins, StageRunning); err != nil {
+			return err
+		}
+	default:
 		if err := beginStage(ctx, tx, r, rule.begins); err != nil {
 			return err
 		}
@@ -130,49 +135,27 @@ func stageConfirmed(ctx context.Context, tx postgres.Tx, r Run) error {
 
 // stageExecutedBy notes which attempt executes the open stage of this kind.
 func stageExecutedBy(ctx context.Context, tx postgres.Tx, r Run, kind StageKind, attempt ids.Attempt) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("StageAttempt"), postgres.Args{"run_id": r.ID, "kind": string(kind), "attempt_id": attempt})
-	if err != nil {
-		return fmt.Errorf("note what executes the %s stage of %s: %w", kind, r.ID, err)
-	}
-	return nil
+	return postgres.Later(ctx, tx, Queries.Get("StageAttempt"), postgres.Args{"run_id": r.ID, "kind": string(kind), "attempt_id": attempt}, nil)
 }
 
 // endStage ends the stage at hand, as unbegun where nothing has worked on it yet, and
 // writes the receipt of what a runner executed.
 func endStage(ctx context.Context, tx postgres.Tx, r Run, status, unbegun StageStatus, reason string) error {
-	ended, err := postgres.Value[ids.Stage](ctx, tx, Queries.Get("StageEnd"), postgres.Args{"run_id": r.ID, "status": string(status), "unbegun": string(unbegun)})
-	if postgres.NoRow(err) {
-		return nil // the run is between two stages, or was never accepted
-	}
-	if err != nil {
-		return fmt.Errorf("end the stage of %s: %w", r.ID, err)
-	}
-	_, err = postgres.Exec(ctx, tx, Queries.Get("ReceiptInsert"), postgres.Args{"id": ids.New[ids.Receipt](), "stage_id": ended, "reason": reason})
-	if err != nil {
-		return fmt.Errorf("write the receipt of %s: %w", r.ID, err)
-	}
-	return nil
+	return postgres.Later(ctx, tx, Queries.Get("StageEnd"), postgres.Args{
+		"id": ids.New[ids.Receipt](), "run_id": r.ID, "status": string(status), "unbegun": string(unbegun), "reason": reason,
+	}, nil)
 }
 
 // beginStage marks the open stage as worked on. A run that an older server accepted
 // has none, and gets it here.
 func beginStage(ctx context.Context, tx postgres.Tx, r Run, kind StageKind) error {
-	n, err := postgres.Exec(ctx, tx, Queries.Get("StageBegin"), postgres.Args{"run_id": r.ID, "kind": string(kind)})
-	if err != nil {
-		return fmt.Errorf("begin the %s stage of %s: %w", kind, r.ID, err)
-	}
-	if n == 0 {
-		return insertStage(ctx, tx, r, kind, StageRunning)
-	}
-	return nil
+	return postgres.Later(ctx, tx, Queries.Get("StageBegin"), stageArgs(r, kind, StageRunning), nil)
 }
 
 func insertStage(ctx context.Context, tx postgres.Tx, r Run, kind StageKind, status StageStatus) error {
-	_, err := postgres.Exec(ctx, tx, Queries.Get("StageInsert"), postgres.Args{
-		"id": ids.New[ids.Stage](), "organization_id": r.OrganizationID, "run_id": r.ID, "kind": string(kind), "status": string(status),
-	})
-	if err != nil {
-		return fmt.Errorf("open the %s stage of %s: %w", kind, r.ID, err)
-	}
-	return nil
+	return postgres.Later(ctx, tx, Queries.Get("StageInsert"), stageArgs(r, kind, status), nil)
+}
+
+func stageArgs(r Run, kind StageKind, status StageStatus) postgres.Args {
+	return postgres.Args{"id": ids.New[ids.Stage](), "organization_id": r.OrganizationID, "run_id": r.ID, "kind": string(kind), "status": string(status)}
 }

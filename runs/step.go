@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/holdfast-run/holdfast/audit"
 	"github.com/holdfast-run/holdfast/authz"
@@ -13,7 +14,6 @@ import (
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/runtasks"
-	"github.com/holdfast-run/holdfast/state"
 )
 
 // move is one step of one run. Hold decides a transition whose effect is Either. With
@@ -25,26 +25,49 @@ type move struct {
 	Message string // for people
 	Hold    bool
 	Next    ids.Run // the waiting run that gets the freed workspace, before those in front of it
+
+	query string        // the statement that also writes what is bound by the step; empty: StepRun
+	also  postgres.Args // its further arguments
+}
+
+// sql is the statement of the step and its arguments.
+func (m move) sql(r Run, t Transition, f fate) (string, postgres.Args) {
+	args := postgres.Args{
+		"id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "status_message": m.Message, "final": t.To.Final(),
+		"releases": f.frees, "actor_kind": string(m.Actor.Kind), "actor_id": m.Actor.ID(),
+	}
+	maps.Copy(args, m.also)
+	query := m.query
+	if query == "" {
+		query = "StepRun"
+	}
+	return Queries.Get(query), args
 }
 
 // step is the only writer of a run's durable status. It changes the run from the
 // status its caller saw under the run's lock, writes history and audit, and does to
 // the fence what the table says: where the workspace becomes free, the next run is
-// promoted in the same transaction (QP-03).
+// promoted in the same transaction (QP-03). All that it writes goes with the
+// transaction's next statement; r is what it has become, apart from what only others read.
 func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 	t, ok := Find(r.DurableStatus, m.To)
 	if !ok {
 		return invalidTransition(*r, m.To)
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("StepRun"), postgres.Args{
-		"id": r.ID, "from_status": string(t.From), "to_status": string(t.To), "reason": m.Reason, "status_message": m.Message, "final": t.To.Final(),
-		"actor_kind": string(m.Actor.Kind), "actor_id": m.Actor.ID(),
+	fate, err := fateOf(ctx, tx, r, t, m)
+	if err != nil {
+		return err
+	}
+	sql, args := m.sql(*r, t, fate)
+	refused := invalidTransition(*r, m.To)
+	err = postgres.Later(ctx, tx, sql, args, func(rows int64) error {
+		if rows == 0 {
+			return refused
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("step %s to %s: %w", r.ID, t.To, err)
-	}
-	if n == 0 {
-		return invalidTransition(*r, m.To)
+		return err
 	}
 	if err := dispatch.NotifyLog(ctx, tx, r.ID); err != nil { // a log may have ended with this
 		return err
@@ -67,50 +90,71 @@ func step(ctx context.Context, tx postgres.Tx, r *Run, m move) error {
 			return err
 		}
 	}
-	if err := settleFence(ctx, tx, *r, t, m); err != nil {
+	if err := settleFence(ctx, tx, *r, fate, m); err != nil {
 		return err
 	}
-	*r, err = load(ctx, tx, r.ID)
-	return err
+	r.DurableStatus, r.DurableReason = t.To, m.Reason
+	if m.Message != "" {
+		r.StatusMessage = m.Message
+	}
+	r.gaveBack = r.gaveBack || fate.frees
+	return nil
 }
 
-func settleFence(ctx context.Context, tx postgres.Tx, r Run, t Transition, m move) error {
+// fate is what a step does to the fence of a run that occupies its workspace.
+type fate struct {
+	fence fence.Status // as it is before; locked
+	holds bool         // the run keeps it, and only recovery frees it
+	frees bool         // the run gives its workspace back
+	lost  bool         // somebody else has it
+	to    Status
+}
+
+func fateOf(ctx context.Context, tx postgres.Tx, r *Run, t Transition, m move) (f fate, err error) {
 	if !r.Occupies() || t.Effect == Keeps {
-		return nil
+		return fate{}, nil
 	}
 	hold := t.Effect == Holds || (t.Effect == Either && m.Hold)
-	lost, err := lostFence(ctx, tx, &r, hold)
-	switch {
-	case err != nil:
-		return err
-	case hold && !lost:
-		return fence.HoldForRecovery(ctx, tx, r.token(), fmt.Sprintf("%s ended as %s", r.ID, t.To))
-	case !lost:
-		if err := fence.Release(ctx, tx, r.token()); err != nil {
-			return err
-		}
-	}
-	if _, err := postgres.Exec(ctx, tx, Queries.Get("FenceReleased"), postgres.Args{"id": r.ID}); err != nil {
-		return err
-	}
-	if m.Next != "" {
-		return handOver(ctx, tx, r.WorkspaceID, m.Next)
-	}
-	return PromoteNext(ctx, tx, r.WorkspaceID)
+	f.to = t.To
+	f.fence, f.lost, err = lostFence(ctx, tx, r, hold)
+	f.holds = hold && !f.lost
+	f.frees = !f.holds
+	return f, err
 }
 
-// lostFence tells whether somebody else has the run's fence now. No operation does
-// this to a run that goes on, but somebody with access to the database can, and the
-// run must end all the same. What is the run's still, or nobody's while it is to be
-// held, the run has again under the epoch of now.
-func lostFence(ctx context.Context, tx postgres.Tx, r *Run, hold bool) (bool, error) {
-	status, err := fence.Lock(ctx, tx, r.WorkspaceID)
+func settleFence(ctx context.Context, tx postgres.Tx, r Run, f fate, m move) error {
+	switch {
+	case f.holds:
+		return fence.HoldForRecovery(ctx, tx, r.token(), fmt.Sprintf("%s ended as %s", r.ID, f.to))
+	case !f.frees:
+		return nil
+	case !f.lost:
+		if err := fence.ReleaseLocked(ctx, tx, r.token()); err != nil {
+			return err
+		}
+		f.fence.Holder = fence.Holder{}
+	}
+	switch {
+	case f.fence.Held():
+		return nil // by whoever took it
+	case m.Next != "":
+		return occupy(ctx, tx, f.fence, m.Next)
+	}
+	return promote(ctx, tx, f.fence)
+}
+
+// lostFence gives the run's fence as it is, locked, and tells whether somebody else has it
+// now. No operation does this to a run that goes on, but somebody with access to the database
+// can, and the run must end all the same. What is the run's still, or nobody's while it is to
+// be held, the run has again under the epoch of now.
+func lostFence(ctx context.Context, tx postgres.Tx, r *Run, hold bool) (status fence.Status, lost bool, err error) {
+	status, err = fence.Lock(ctx, tx, r.WorkspaceID)
 	if err != nil {
-		return false, err
+		return status, false, err
 	}
 	mine := status.HeldBy(fence.Run, string(r.ID))
 	if mine && status.Epoch == *r.FenceEpoch {
-		return false, nil
+		return status, false, nil
 	}
 	slog.ErrorContext(ctx, "a run had lost its workspace's fence", "run", r.ID, "epoch", *r.FenceEpoch, "epoch_now", status.Epoch)
 	switch {
@@ -119,12 +163,12 @@ func lostFence(ctx context.Context, tx postgres.Tx, r *Run, hold bool) (bool, er
 	case hold && !status.Held():
 		err = takeFence(ctx, tx, *r)
 	default:
-		return true, nil
+		return status, true, nil
 	}
 	if err == nil {
 		*r, err = load(ctx, tx, r.ID)
 	}
-	return false, err
+	return status, false, err
 }
 
 // takeFence gives the workspace to an admitted run that has no fence. It answers
@@ -159,32 +203,36 @@ func PromoteNext(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) e
 	if err != nil || status.Held() {
 		return err
 	}
-	id, err := postgres.Value[ids.Run](ctx, tx, Queries.Get("NextQueued"), postgres.Args{"workspace_id": workspace})
+	return promote(ctx, tx, status)
+}
+
+// promote is PromoteNext for a fence that is locked and free.
+func promote(ctx context.Context, tx postgres.Tx, free fence.Status) error {
+	if err := postgres.Later(ctx, tx, Queries.Get("NextQueuedLock"), postgres.Args{"workspace_id": free.Workspace}, nil); err != nil {
+		return err
+	}
+	r, err := postgres.One[Run](ctx, tx, Queries.Get("RunGet"), postgres.Args{"id": "", "attempt_id": "", "queue_of": free.Workspace})
 	if postgres.NoRow(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find the next run: %w", err)
 	}
-	return occupy(ctx, tx, workspace, id)
+	return take(ctx, tx, free, r)
 }
 
-// handOver is PromoteNext for a run that is named instead of found: one that takes the
-// place of the run before it. While anybody holds the workspace it waits by its turn.
-func handOver(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids.Run) error {
-	status, err := fence.Lock(ctx, tx, workspace)
-	if err != nil || status.Held() {
-		return err
-	}
-	return occupy(ctx, tx, workspace, id)
-}
-
-func occupy(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids.Run) error {
+// occupy is promote for a run that is named instead of found: one that takes the place of
+// the run before it.
+func occupy(ctx context.Context, tx postgres.Tx, free fence.Status, id ids.Run) error {
 	r, err := load(ctx, tx, id)
 	if err != nil {
 		return err
 	}
-	tok, err := fence.Acquire(ctx, tx, workspace, holder(id), "the run "+string(id))
+	return take(ctx, tx, free, r)
+}
+
+func take(ctx context.Context, tx postgres.Tx, free fence.Status, r Run) error {
+	tok, err := fence.AcquireLocked(ctx, tx, free, holder(r.ID), "the run "+string(r.ID))
 	if err != nil {
 		return err
 	}
@@ -194,13 +242,14 @@ func occupy(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, id ids
 // admit pins the state that the run starts from and asks for its plan, or first those
 // who have a say before it. epoch is nil for a run that never locks.
 func admit(ctx context.Context, tx postgres.Tx, r Run, epoch *int64) error {
-	predecessor, err := state.CurrentID(ctx, tx, r.WorkspaceID)
+	err := postgres.Later(ctx, tx, Queries.Get("Admit"), postgres.Args{"id": r.ID, "fence_epoch": epoch}, func(rows int64) error {
+		if rows != 1 {
+			return fmt.Errorf("admit %s: %d rows", r.ID, rows)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("Admit"), postgres.Args{"id": r.ID, "predecessor_version_id": predecessor, "fence_epoch": epoch})
-	if err != nil || n != 1 {
-		return fmt.Errorf("admit %s: %d rows: %w", r.ID, n, err)
 	}
 	r.FenceEpoch = epoch
 	wait, err := awaitTasks(ctx, tx, &r, runtasks.PrePlan)

@@ -137,7 +137,10 @@ func TestStepsAreThoseOfTheTableAndNoOthers(t *testing.T) {
 				assert.Equal(t, to, r.DurableStatus)
 				assert.Equal(t, "why", r.DurableReason)
 				assert.Equal(t, "in words", r.StatusMessage)
-				assert.Equal(t, to.Final(), r.FinishedAt != nil, "%s → %s", from, to)
+				stored, err := load(ctx, tx, id)
+				require.NoError(t, err)
+				assert.Equal(t, []any{to, "why", "in words"}, []any{stored.DurableStatus, stored.DurableReason, stored.StatusMessage})
+				assert.Equal(t, to.Final(), stored.FinishedAt != nil, "%s → %s", from, to)
 				wantWritten(t, tx, id, string(w.owner.User), from, to)
 				return errUndo
 			})

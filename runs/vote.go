@@ -16,8 +16,8 @@ import (
 )
 
 // pinRule writes down the rule that holds when the plan comes to its decision, so that nobody
-// can make it laxer for a run under way (docs/decisions/0014).
-func pinRule(ctx context.Context, tx postgres.Tx, r *Run) error {
+// can make it laxer for a run under way (docs/decisions/0014), and when the wait for it ends.
+func (s *Service) pinRule(ctx context.Context, tx postgres.Tx, r Run) error {
 	rule, err := approvals.RuleOf(ctx, tx, r.OrganizationID, r.ProjectID, r.WorkspaceID)
 	if err != nil {
 		return err
@@ -26,12 +26,13 @@ func pinRule(ctx context.Context, tx postgres.Tx, r *Run) error {
 	if err != nil {
 		return err
 	}
-	n, err := postgres.Exec(ctx, tx, Queries.Get("PinApprovalRule"), postgres.Args{"id": r.ID, "rule": string(pinned)})
-	if err != nil || n != 1 {
-		return fmt.Errorf("pin the approval rule of %s: %d rows: %w", r.ID, n, err)
-	}
-	*r, err = load(ctx, tx, r.ID)
-	return err
+	args := postgres.Args{"id": r.ID, "rule": string(pinned), "lifetime_seconds": s.settings.ApprovalLifetime.Seconds()}
+	return postgres.Later(ctx, tx, Queries.Get("PinApprovalRule"), args, func(rows int64) error {
+		if rows != 1 {
+			return fmt.Errorf("pin the approval rule of %s: %d rows", r.ID, rows)
+		}
+		return nil
+	})
 }
 
 // planNote says at the end of a plan's log what the plan waits for, where there is a rule: a client shows

@@ -413,7 +413,7 @@ func (w *world) allowedByPolicies(run ids.Run) {
 	require.NoError(w, w.tryExec("drop function if exists policies_were_asked", nil))
 	require.NoError(w, w.tryExec(`create function policies_were_asked() returns trigger language plpgsql as $$ begin
 		if new.run_id = '`+string(run)+`' and new.result is not null then new.result := '{"policy_sets":1}'; end if; return new; end $$`, nil))
-	require.NoError(w, w.tryExec("create trigger policies_were_asked before update on policy_checks for each row execute function policies_were_asked()", nil))
+	require.NoError(w, w.tryExec("create trigger policies_were_asked before insert or update on policy_checks for each row execute function policies_were_asked()", nil))
 }
 
 // What a reviewer has looked at is what it approves, or it approves nothing (AP-16).

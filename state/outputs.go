@@ -91,13 +91,9 @@ func (o sealedOutputs) insert(ctx context.Context, tx postgres.Tx, v Version) er
 	if len(o.ids) == 0 {
 		return nil
 	}
-	_, err := postgres.Exec(ctx, tx, Queries.Get("InsertOutputs"), postgres.Args{
+	return postgres.Later(ctx, tx, Queries.Get("InsertOutputs"), postgres.Args{
 		"organization_id": v.Organization, "state_version_id": v.ID, "ids": o.ids, "sealed": o.sealed,
-	})
-	if err != nil {
-		return fmt.Errorf("store the outputs: %w", err)
-	}
-	return nil
+	}, nil)
 }
 
 type outputRow struct {

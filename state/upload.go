@@ -329,16 +329,14 @@ func (s *Service) publish(ctx context.Context, tx postgres.Tx, v Version, status
 }
 
 func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace, id, base ids.StateVersion) error {
-	n, err := postgres.Exec(ctx, tx, Queries.Get("MovePointer"), postgres.Args{
+	return postgres.Later(ctx, tx, Queries.Get("MovePointer"), postgres.Args{
 		"workspace_id": workspace, "organization_id": organization, "id": id, "base_version_id": base,
+	}, func(rows int64) error {
+		if rows != 1 {
+			return fault.New(fault.Conflict, "state_moved", "Another state became current in the meantime. Read it and repeat the change on top of it.")
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("move the state pointer: %w", err)
-	}
-	if n != 1 {
-		return fault.New(fault.Conflict, "state_moved", "Another state became current in the meantime. Read it and repeat the change on top of it.")
-	}
-	return nil
 }
 
 // UploadJSON takes the JSON form of an announced version, which the client may

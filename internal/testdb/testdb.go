@@ -30,9 +30,14 @@ func New(t testing.TB) *postgres.DB {
 	address := URL(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	db, err := postgres.Open(ctx, address)
+	statements := &recorder{}
+	db, err := postgres.Open(ctx, address, postgres.Watched(statements.seen))
 	require.NoError(t, err, "open the test database")
-	t.Cleanup(db.Close)
+	watched.Store(db, statements)
+	t.Cleanup(func() {
+		watched.Delete(db)
+		db.Close()
+	})
 	return db
 }
 
