@@ -81,7 +81,7 @@ func TestTheServerGoesWithItsProcess(t *testing.T) {
 	require.NoError(t, err, "the server answers")
 	defer db.Close()
 	var folder string // of the server
-	require.NoError(t, postgres.InTx(context.Background(), db, "test", func(tx postgres.Tx) error {
+	require.NoError(t, postgres.InSnapshot(context.Background(), db, "test", func(tx postgres.Tx) error {
 		data, err := postgres.Value[string](context.Background(), tx, "show data_directory", postgres.Args{})
 		folder = filepath.Dir(data)
 		return err
