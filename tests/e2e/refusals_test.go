@@ -105,7 +105,7 @@ func TestVariablesThatWouldSteerTheRunnerAreRefused(t *testing.T) {
 		assert.Equal(t, "/data/attributes/category", r.refusal(t, http.StatusUnprocessableEntity).Source.Pointer, name)
 	}
 	nul := shared.post(t, "/api/v2/workspaces/"+w.ID+"/vars", `{"data":{"type":"vars","attributes":{"key":"x","value":"a\u0000b","category":"env"}}}`)
-	assert.Equal(t, "/data/attributes/value", nul.refusal(t, http.StatusUnprocessableEntity).Source.Pointer, "no environment can hold it (case 86)")
+	assert.Equal(t, "/data/attributes/value", nul.refusal(t, http.StatusBadRequest).Source.Pointer, "no environment can hold it (case 86)")
 }
 
 // A stranger must not even learn which ids exist.
