@@ -50,6 +50,7 @@ type Limits struct {
 	StepUp     time.Duration // how long a step-up serves
 	Recovery   recovery.Settings
 	Policies   policies.Limits
+	Requests   int // a second, of one token at one server; 0 is no limit
 }
 
 // DefaultLimits are those of a server that is told nothing else.
@@ -140,6 +141,7 @@ func (r *reader) limits() Limits {
 		r.wrong("HOLDFAST_RECOVERY_LEASE_TTL must be longer than nothing")
 	}
 	l.StateBytes = r.bytes("HOLDFAST_STATE_LIMIT", l.StateBytes)
+	l.Requests = r.count("HOLDFAST_API_RATE_LIMIT", l.Requests)
 	l.Policies.Memory = r.bytes("HOLDFAST_POLICY_MEMORY", l.Policies.Memory)
 	l.Policies.Time = r.duration("HOLDFAST_POLICY_TIME", l.Policies.Time)
 	l.Policies.Budget = r.duration("HOLDFAST_POLICY_BUDGET", l.Policies.Budget)
@@ -161,6 +163,20 @@ func (r *reader) duration(name string, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
+}
+
+// count reads how many of something there may be, with 0 for no limit.
+func (r *reader) count(name string, otherwise int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 1_000_000 {
+		r.wrong(name + " must be a number, such as 30, or 0 for no limit")
+		return otherwise
+	}
+	return n
 }
 
 // bytes reads a count of bytes.

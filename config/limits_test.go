@@ -38,6 +38,7 @@ func TestLimitsOfRuns(t *testing.T) {
 		"HOLDFAST_STATE_LIMIT":        {"3000", func() { want.StateBytes = 3000 }},
 		"HOLDFAST_STEP_UP_WINDOW":     {"5m", func() { want.StepUp = 5 * time.Minute }},
 		"HOLDFAST_LAUNCH_LIMIT":       {"2000", func() { want.Runs.LaunchLimit = 2000 }},
+		"HOLDFAST_API_RATE_LIMIT":     {"30", func() { want.Requests = 30 }},
 		"HOLDFAST_POLICY_MEMORY":      {"268435456", func() { want.Policies.Memory = 256 << 20 }},
 		"HOLDFAST_POLICY_TIME":        {"5m", func() { want.Policies.Time = 5 * time.Minute }},
 		"HOLDFAST_POLICY_BUDGET":      {"3s", func() { want.Policies.Budget = 3 * time.Second }},
@@ -65,6 +66,7 @@ func TestLimitsThatWouldBreakAPromise(t *testing.T) {
 		"HOLDFAST_POLICY_MEMORY":      {"1000000", "at least 134217728 bytes"},
 		"HOLDFAST_POLICY_TIME":        {"5s", "longer than the budget"},
 		"HOLDFAST_LOG_LIMIT":          {"10MB", "HOLDFAST_LOG_LIMIT must be a number of bytes"},
+		"HOLDFAST_API_RATE_LIMIT":     {"-1", "HOLDFAST_API_RATE_LIMIT must be a number"},
 		"HOLDFAST_SHUTDOWN_DELAY":     {"-1s", "HOLDFAST_SHUTDOWN_DELAY must be a duration"},
 	} {
 		environment(t, with(name, wrong.value))

@@ -24,11 +24,12 @@ func (s *server) discovery(*request) (answer, error) {
 
 // ping carries the versions that clients decide by: 2.6 is needed for import blocks
 // in automation (NC-01), and X-TFE-Version must look like a release of its own kind
-// or the client cannot parse it. There is no X-RateLimit-Limit: the client would
-// slow itself down by it.
+// or the client cannot parse it. There is an X-RateLimit-Limit only where there is a limit: the
+// client slows itself down by it.
 func (s *server) ping(r *request) (answer, error) {
 	r.header.Set("TFP-API-Version", "2.6")
 	r.header.Set("X-TFE-Version", "v202502-1")
+	s.limit.announce(r.header)
 	return noContent(), nil
 }
 

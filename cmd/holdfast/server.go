@@ -216,7 +216,9 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
+||||||| parent of 173ccf3 (A rate limit of each token, off unless it is set)
+		Gates: s.gates, Policies: s.policies, Notifications: s.notifications, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	runners := runnerapi.New(runnerapi.Deps{

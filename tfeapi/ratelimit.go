@@ -1,0 +1,81 @@
+package tfeapi
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/clock"
+	"github.com/holdfast-run/holdfast/fault"
+)
+
+// rateLimit lets each token make so many requests a second, in this process. A burst may have a
+// whole second's at once.
+type rateLimit struct {
+	perSecond int // 0 is no limit
+	mu        sync.Mutex
+	byToken   map[string]*rate.Limiter
+}
+
+// remembered is how many tokens are kept before those that were idle are forgotten.
+const remembered = 10_000
+
+func newRateLimit(perSecond int) *rateLimit {
+	return &rateLimit{perSecond: perSecond, byToken: map[string]*rate.Limiter{}}
+}
+
+// take counts one request. remaining is how many may follow at once, and reset how long it
+// takes until there may be another, when ok is false, or a whole second's again.
+func (l *rateLimit) take(token string, now time.Time) (ok bool, remaining int, reset time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.byToken[token]
+	if limiter == nil {
+		if len(l.byToken) >= remembered {
+			for known, idle := range l.byToken {
+				if idle.TokensAt(now) >= float64(l.perSecond) {
+					delete(l.byToken, known)
+				}
+			}
+		}
+		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.perSecond)
+		l.byToken[token] = limiter
+	}
+	ok = limiter.AllowN(now, 1)
+	left := limiter.TokensAt(now)
+	missing := float64(l.perSecond) - left
+	if !ok {
+		missing = 1 - left
+	}
+	return ok, max(0, int(left)), time.Duration(math.Ceil(missing / float64(l.perSecond) * float64(time.Second)))
+}
+
+// check refuses a request over the limit with Exhausted "rate_limited", and says in every
+// answer, in the headers of the original API, how it stands. The token of a run is not counted: a run is not
+// slowed down half-way.
+func (l *rateLimit) check(actor authz.Actor, header http.Header) error {
+	if l.perSecond == 0 || actor.Kind == authz.AttemptActor {
+		return nil
+	}
+	ok, remaining, reset := l.take(string(actor.Token), clock.Now())
+	l.announce(header)
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(remaining))
+	header.Set("X-RateLimit-Reset", strconv.FormatFloat(reset.Seconds(), 'f', 3, 64))
+	if ok {
+		return nil
+	}
+	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
+	return fault.New(fault.Exhausted, "rate_limited", "This token may make %d requests a second, and made more. Wait for %d ms.", l.perSecond, reset.Milliseconds()+1)
+}
+
+// announce tells clients the limit: some slow themselves down by it.
+func (l *rateLimit) announce(header http.Header) {
+	if l.perSecond > 0 {
+		header.Set("X-RateLimit-Limit", strconv.Itoa(l.perSecond))
+	}
+}
