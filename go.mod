@@ -9,7 +9,6 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
-	github.com/elimity-com/scim v0.0.0-20260728105928-2641426a1539
 	github.com/google/jsonapi v1.0.0
 	github.com/gorilla/mux v1.8.1
 	github.com/hashicorp/go-tfe v1.111.2
@@ -21,7 +20,6 @@ require (
 	github.com/pquerna/otp v1.5.0
 	github.com/pressly/goose/v3 v3.30.0
 	github.com/prometheus/client_golang v1.25.0
-	github.com/scim2/filter-parser/v2 v2.3.1
 	github.com/stretchr/testify v1.12.1
 	github.com/versity/versitygw v1.8.0
 	golang.org/x/sync v0.25.0
