@@ -27,8 +27,11 @@ var queriesSQL string
 //go:embed configurations.sql
 var configurationsSQL string
 
+//go:embed site.sql
+var siteSQL string
+
 // Queries are the package's statements; tests check them against the schema.
-var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL)
+var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + siteSQL)
 
 // Settings are the numbers of G-28; Defaults gives them.
 type Settings struct {

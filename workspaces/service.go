@@ -16,7 +16,10 @@ var queriesSQL string
 //go:embed teams.sql
 var teamsSQL string
 
-var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL)
+//go:embed site.sql
+var siteSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + siteSQL)
 
 // Page selects a part of a list.
 type Page = accounts.Page
