@@ -110,8 +110,10 @@ delete from module_consumers where organization_id = @id;
 insert into module_consumers (organization_id, consumer_id)
 select @id, o.id from organizations o where o.name = any (@names::text[]) and o.deleted_at is null and o.id <> @id;
 
--- name: SharesModules
--- Whether an organization lets another one use its modules.
-select exists (select from organizations o where o.id = @organization_id and o.deleted_at is null and o.disabled_at is null
-                and (o.id = @consumer_id or o.global_module_sharing
-                     or exists (select from module_consumers c where c.organization_id = o.id and c.consumer_id = @consumer_id)));
+-- name: SharingOrganization
+-- The organization of that name where it lets one of these use its modules, or its providers.
+select {OrganizationColumns} from organizations
+ where name = @name and deleted_at is null and disabled_at is null and cardinality(@consumers::text[]) > 0
+   and case @what::text when 'modules' then global_module_sharing
+                or exists (select from module_consumers c where c.organization_id = organizations.id and c.consumer_id = any (@consumers::text[]))
+            else global_provider_sharing end;

@@ -217,10 +217,30 @@ func (s *Service) SetModuleConsumers(ctx context.Context, actor authz.Actor, nam
 	})
 }
 
-// SharesModules tells whether the organization lets another one, or itself, use its modules.
-// A disabled one lets nobody.
-func SharesModules(ctx context.Context, tx postgres.Tx, organization, consumer ids.Organization) (bool, error) {
-	return postgres.Value[bool](ctx, tx, queries.Get("SharesModules"), postgres.Args{"organization_id": organization, "consumer_id": consumer})
+// Shared is what an organization lets others use.
+type Shared string
+
+// What is shared.
+const (
+	SharedModules   Shared = "modules"
+	SharedProviders Shared = "providers"
+)
+
+// SourceOf gives the organization called name for the use of its modules or providers: to whoever
+// sees the organization, and to the people and runs of those with which it shares them. A
+// disabled one shares with nobody. To others it is NotFound.
+func SourceOf(ctx context.Context, tx postgres.Tx, actor authz.Actor, what Shared, name string) (Organization, error) {
+	org, refusal := AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, name)
+	if !fault.Is(refusal, fault.NotFound) || !organizationName.MatchString(name) {
+		return org, refusal
+	}
+	org, err := postgres.One[Organization](ctx, tx, queries.Get("SharingOrganization"), postgres.Args{
+		"name": name, "what": string(what), "consumers": append([]ids.Organization{}, organizationsOf(actor)...),
+	})
+	if postgres.NoRow(err) {
+		return Organization{}, refusal
+	}
+	return org, err
 }
 
 // mayMakeOrganizations refuses whoever may not make one more: users may where the site's

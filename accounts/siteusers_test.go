@@ -218,30 +218,44 @@ func TestUsersMakeOrganizationsWhereTheSiteLetsThem(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestModulesAreSharedWithWhomASiteAdminNames: with their people and their runs, and providers apart.
 func TestModulesAreSharedWithWhomASiteAdminNames(t *testing.T) {
 	w := newWorld(t)
 	acme, other, third := w.organization("acme"), w.organization("other"), w.organization("third")
-	shares := func(with accounts.Organization) (yes bool) {
-		require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) (err error) {
-			yes, err = accounts.SharesModules(ctx, tx, acme.ID, with.ID)
-			return err
-		}))
-		return yes
+	mine, ann, eve := w.member("mine", acme, authz.Member), w.member("ann", other, authz.Member), w.member("eve", third, authz.Member)
+	run := authz.Actor{Kind: authz.AttemptActor, Phase: authz.Plan, Organization: other.ID, Attempt: "att-1"}
+	nobody := w.actor(w.user("nobody"))
+	uses := func(what accounts.Shared) (who []string) {
+		for name, actor := range map[string]authz.Actor{"mine": mine, "ann": ann, "eve": eve, "run": run, "nobody": nobody} {
+			err := postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
+				_, err := accounts.SourceOf(ctx, tx, actor, what, "acme")
+				return err
+			})
+			if err == nil {
+				who = append(who, name)
+			} else {
+				assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", name, err)
+			}
+		}
+		return who
 	}
-	assert.True(t, shares(acme), "its own")
-	assert.False(t, shares(other))
+	assert.ElementsMatch(t, []string{"mine"}, uses(accounts.SharedModules))
 	yes := true
 	_, err := w.UpdateSiteOrganization(ctx, system, "acme", accounts.SiteOrganizationChanges{GlobalModuleSharing: &yes})
 	require.NoError(t, err)
-	assert.True(t, shares(third))
+	assert.ElementsMatch(t, []string{"mine", "ann", "eve", "run"}, uses(accounts.SharedModules), "every organization")
+	assert.ElementsMatch(t, []string{"mine"}, uses(accounts.SharedProviders))
 	require.NoError(t, w.SetModuleConsumers(ctx, system, "acme", []string{"other", "other"}))
-	assert.True(t, shares(other))
-	assert.False(t, shares(third), "it is not for everybody any more")
+	assert.ElementsMatch(t, []string{"mine", "ann", "run"}, uses(accounts.SharedModules), "it is not for everybody any more")
 	list, total, err := w.ModuleConsumers(ctx, system, "acme", accounts.Page{})
 	require.NoError(t, err)
 	require.Equal(t, 1, total)
 	assert.Equal(t, "other", list[0].Name)
-	assert.True(t, fault.Is(w.SetModuleConsumers(ctx, system, "acme", []string{"third", "nobody"}), fault.NotFound))
-	assert.True(t, shares(other), "nothing was changed")
-	assert.True(t, fault.Is(w.SetModuleConsumers(ctx, system, "acme", []string{"acme"}), fault.NotFound))
+	for _, wrong := range [][]string{{"third", "nobody"}, {"acme"}} {
+		assert.True(t, fault.Is(w.SetModuleConsumers(ctx, system, "acme", wrong), fault.NotFound), "%v", wrong)
+	}
+	assert.ElementsMatch(t, []string{"mine", "ann", "run"}, uses(accounts.SharedModules), "nothing was changed")
+	_, err = w.UpdateSiteOrganization(ctx, system, "acme", accounts.SiteOrganizationChanges{Disabled: &yes, GlobalProviderSharing: &yes})
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"mine"}, uses(accounts.SharedProviders), "a disabled one shares nothing, and who was read before knows it still")
 }

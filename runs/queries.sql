@@ -138,15 +138,6 @@ select id from runs where plan_id = @id;
 -- name: RunByApply
 select id from runs where apply_id = @id;
 
--- name: SiteRuns
--- Of all organizations, the newest first.
-select {RunColumns}
-  from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
- where not @nothing::boolean and (cardinality(@statuses::text[]) = 0 or r.durable_status = any(@statuses))
-   and (@since::timestamptz is null or r.created_at >= @since) and (@until::timestamptz is null or r.created_at <= @until)
-   and (@query::text = '' or r.id = @query or position(lower(@query) in lower(w.name)) > 0 or position(lower(@query) in lower(o.name)) > 0)
- order by r.queue_seq desc limit @limit offset @offset;
-
 -- name: RunsSome
 select {RunColumns}
   from runs r join organizations o on o.id = r.organization_id join workspaces w on w.id = r.workspace_id
@@ -386,17 +377,6 @@ update runs set confirmed_at = clock_timestamp()
 -- name: RequestCancel
 update runs set cancel_requested_at = clock_timestamp(), cancel_requested_by = nullif(@user_id::text, '')
  where id = @id and durable_status in ('planning', 'awaiting_approval', 'applying') and cancel_requested_at is null;
-
--- name: Overlong
--- The runs whose attempt works longer than their organization, or else the site, gives it. An apply counts from its start.
-select r.id, a.phase, l.limit_seconds
-  from attempts a
-  join runs r on r.id = a.run_id and r.round = a.round
-  join organizations o on o.id = r.organization_id, site_settings s,
-       lateral (select case when a.phase = 'plan' then coalesce(o.plan_timeout_seconds, s.plan_timeout_seconds) else coalesce(o.apply_timeout_seconds, s.apply_timeout_seconds) end as limit_seconds) l
- where a.status = 'running' and r.cancel_requested_at is null and r.durable_status in ('planning', 'awaiting_approval', 'applying')
-   and coalesce(a.apply_started_at, a.accepted_at) < clock_timestamp() - make_interval(secs => l.limit_seconds)
- order by a.accepted_at limit @limit;
 
 -- name: ResultingVersion
 update runs set resulting_version_id = @version_id where id = @id and durable_status = 'applying' and resulting_version_id is null;

@@ -33,8 +33,11 @@ var listsSQL string
 //go:embed stages.sql
 var stagesSQL string
 
+//go:embed site.sql
+var siteSQL string
+
 // Queries are the package's statements; tests check them against the schema.
-var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + listsSQL + "\n" + stagesSQL)
+var Queries = postgres.ParseQueries(queriesSQL + "\n" + configurationsSQL + "\n" + listsSQL + "\n" + stagesSQL + "\n" + siteSQL)
 
 // Settings are the numbers of G-28; Defaults gives them.
 type Settings struct {

@@ -90,6 +90,9 @@ func (s *Service) Current(ctx context.Context) (set Settings, err error) {
 		set, err = postgres.One[Settings](ctx, tx, Queries.Get("Settings"), nil)
 		return err
 	})
+	if err == nil {
+		s.noted(set)
+	}
 	return set, err
 }
 
@@ -128,6 +131,9 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, c SettingsChang
 		}
 		return audit.Append(ctx, tx, audit.Entry{Actor: actor, Action: "site-settings.updated", ObjectKind: "site-settings", ObjectID: "site", Details: said})
 	})
+	if err == nil {
+		s.noted(set)
+	}
 	return set, err
 }
 

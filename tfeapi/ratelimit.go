@@ -29,11 +29,31 @@ func newRateLimit(perSecond int) *rateLimit {
 	return &rateLimit{perSecond: perSecond, byToken: map[string]*rate.Limiter{}}
 }
 
+// use sets how many requests there may be from now on. Where that changes, all tokens begin
+// anew.
+func (l *rateLimit) use(perSecond int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.perSecond != perSecond {
+		l.perSecond, l.byToken = perSecond, map[string]*rate.Limiter{}
+	}
+}
+
+// limit is how many there may be now; 0 is no limit.
+func (l *rateLimit) limit() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.perSecond
+}
+
 // take counts one request. remaining is how many may follow at once, and reset how long it
 // takes until there may be another, when ok is false, or a whole second's again.
 func (l *rateLimit) take(token string, now time.Time) (ok bool, remaining int, reset time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.perSecond == 0 { // set so this moment
+		return true, 0, 0
+	}
 	limiter := l.byToken[token]
 	if limiter == nil {
 		if len(l.byToken) >= remembered {
@@ -59,7 +79,8 @@ func (l *rateLimit) take(token string, now time.Time) (ok bool, remaining int, r
 // answer, in the headers of the original API, how it stands. The token of a run is not counted: a run is not
 // slowed down half-way.
 func (l *rateLimit) check(actor authz.Actor, header http.Header) error {
-	if l.perSecond == 0 || actor.Kind == authz.AttemptActor {
+	limit := l.limit()
+	if limit == 0 || actor.Kind == authz.AttemptActor {
 		return nil
 	}
 	ok, remaining, reset := l.take(string(actor.Token), clock.Now())
@@ -70,12 +91,12 @@ func (l *rateLimit) check(actor authz.Actor, header http.Header) error {
 		return nil
 	}
 	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
-	return fault.New(fault.Exhausted, "rate_limited", "This token may make %d requests a second, and made more. Wait for %d ms.", l.perSecond, reset.Milliseconds()+1)
+	return fault.New(fault.Exhausted, "rate_limited", "This token may make %d requests a second, and made more. Wait for %d ms.", limit, reset.Milliseconds()+1)
 }
 
 // announce tells clients the limit: some slow themselves down by it.
 func (l *rateLimit) announce(header http.Header) {
-	if l.perSecond > 0 {
-		header.Set("X-RateLimit-Limit", strconv.Itoa(l.perSecond))
+	if limit := l.limit(); limit > 0 {
+		header.Set("X-RateLimit-Limit", strconv.Itoa(limit))
 	}
 }

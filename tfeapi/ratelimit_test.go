@@ -84,3 +84,27 @@ func TestARateLimitIsSaidAsClientsReadIt(t *testing.T) {
 		assert.NoError(t, limit.check(authz.Actor{Kind: authz.AttemptActor}, http.Header{}), "a run is not slowed down")
 	}
 }
+
+// TestASiteAdminSetsTheRateLimit: it holds in place of the operator's, from the next request on.
+func TestASiteAdminSetsTheRateLimit(t *testing.T) {
+	w := newWorld(t)
+	root := w.siteAdmin()
+	limit := func() string {
+		response, _ := w.send("GET", "/api/v2/organizations/acme", w.ann, "")
+		return response.Header.Get("X-RateLimit-Limit")
+	}
+	assert.Empty(t, limit())
+	set := func(attributes string) {
+		response, body := w.send("PATCH", "/api/v2/admin/general-settings", root, `{"data":{"attributes":{`+attributes+`}}}`)
+		require.Equal(t, 200, response.StatusCode, body)
+	}
+	set(`"api-rate-limiting-enabled":true,"api-rate-limit":1`)
+	assert.Equal(t, "1", limit())
+	statuses := map[int]bool{}
+	for !statuses[http.StatusTooManyRequests] { // the test's own limit ends it otherwise
+		response, _ := w.send("GET", "/api/v2/organizations/acme", w.ann, "")
+		statuses[response.StatusCode] = true
+	}
+	set(`"api-rate-limiting-enabled":false`)
+	assert.Empty(t, limit())
+}

@@ -180,6 +180,7 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		if req.actor, err = s.authenticate(r); err != nil {
 			return req, answer{}, err
 		}
+		s.limit.use(s.requestLimit())
 		if err := s.limit.check(req.actor, req.header); err != nil {
 			return req, answer{}, err
 		}
@@ -192,6 +193,14 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		d.links = pageLinks(s.Address, r.URL, d.page, d.whole)
 	}
 	return req, result, err
+}
+
+// requestLimit is the site's, or else the operator's.
+func (s *server) requestLimit() int {
+	if s.Site != nil && s.Site.RequestLimit() > 0 {
+		return s.Site.RequestLimit()
+	}
+	return s.RateLimit
 }
 
 func (s *server) authenticate(r *http.Request) (authz.Actor, error) {

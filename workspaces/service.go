@@ -19,7 +19,10 @@ var teamsSQL string
 //go:embed lists.sql
 var listsSQL string
 
-var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + listsSQL)
+//go:embed site.sql
+var siteSQL string
+
+var queries = postgres.ParseQueries(queriesSQL + "\n" + teamsSQL + "\n" + listsSQL + "\n" + siteSQL)
 
 // Page selects a part of a list.
 type Page = accounts.Page

@@ -61,6 +61,7 @@ type services struct {
 	recovery   *recovery.Service
 	links      *envelope.Links
 	identity   *site.Identity
+	site       *site.Service
 
 	notifications *notifications.Service // of a server, like the next
 	runTasks      *runtasks.Service
@@ -99,7 +100,7 @@ func open(ctx context.Context, cfg config.Storage, limits config.Limits) (*servi
 	}
 	s.policies = policies.New(db, s.objects, judging)
 	s.registry = registry.New(db, s.objects, limits.Registry)
-	s.identity = site.NewIdentity(db, s.objects)
+	s.identity, s.site = site.NewIdentity(db, s.objects), site.New(db)
 	limits.Runs.Build, limits.Runs.StepUp, limits.Runs.Identity = build(), s.accounts.RequireStepUp, s.identity.Token
 	s.runs = runs.New(db, s.objects, s.workspaces, s.state, s.dispatch, limits.Runs)
 	limits.Recovery.StateLimit, limits.Recovery.StepUp = limits.StateBytes, s.accounts.RequireStepUp
@@ -154,6 +155,7 @@ func (serverCmd) Run(ctx context.Context) error {
 		return err
 	}
 	s.identity.IssueAs(cfg.Address)
+	go s.site.Watch(ctx, 5*time.Second)
 	go runs.NewSweeper(s.runs).Run(ctx, 5*time.Second)
 	go s.recovery.RunPolicy(ctx, 30*time.Second)
 	go s.objects.SweepEvery(ctx, time.Hour)
@@ -223,7 +225,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 	}
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: site.New(s.db), VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: s.site, VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
 	provisioning := scimapi.New(scimapi.Deps{Authenticate: s.accounts.AuthenticateSCIM, SCIM: s.scim, Observe: observe("scim"), Address: cfg.Address, Log: log})
@@ -231,7 +233,7 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})
 	pages := web.New(web.Deps{
-		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Site: site.New(s.db), Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
+		Authenticate: s.authenticate, Accounts: s.accounts, Runs: s.runs, Site: s.site, Address: cfg.Address, TrustedProxies: cfg.TrustedProxies, Observe: observe("web"), Log: log,
 	})
 	// By hand, because http.ServeMux redirects what it finds untidy, and a redirected
 	// POST loses its body.
