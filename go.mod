@@ -10,8 +10,8 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
-	github.com/getkin/kin-openapi v0.153.0
 	github.com/elimity-com/scim v0.0.0-20260728105928-2641426a1539
+	github.com/getkin/kin-openapi v0.153.0
 	github.com/google/jsonapi v1.0.0
 	github.com/gorilla/mux v1.8.1
 	github.com/hashicorp/go-tfe v1.111.2
