@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
-.PHONY: help demo dev build test browser chaos conformance conformance-all check bench go postgres bubblewrap tofu chromium
+.PHONY: help demo dev build test shapes browser chaos conformance conformance-all check bench go postgres bubblewrap tofu chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,6 +27,9 @@ test: build postgres bubblewrap ## go vet, then unit, database and end-to-end te
 	go vet ./...
 	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -count=1 -timeout 30m ./...
 	cd tools/gettofu && go test -buildvcs=false ./...
+
+shapes: postgres ## every answer of the API's tests against the OpenAPI document of the original: make shapes OPENAPI=FILE
+	@scripts/shapes.sh "$(OPENAPI)"
 
 browser: build postgres chromium ## the pages and tofu login in a real browser, which is installed if need be
 	bin/holdfast dev -- sh -c 'cd tests/browser && go test -count=1 ./...'

@@ -86,6 +86,9 @@ insert into policies (id, organization_id, name, description, kind, query, enfor
 -- name: PolicyGet
 select {PolicyColumns} from policies p join organizations o on o.id = p.organization_id where p.id = @id;
 
+-- name: PoliciesSome
+select {PolicyColumns} from policies p join organizations o on o.id = p.organization_id where p.id = any(@ids) order by p.id;
+
 -- name: PolicyLock
 select id from policies where id = @id for update;
 
@@ -121,9 +124,14 @@ select {PolicyColumns} from policy_set_policies m join policies p on p.id = m.po
 insert into policy_set_versions (id, organization_id, policy_set_id, source, status, bundle_sealed, digest, policies, runtime_version, runtime_digest)
 values (@id, @organization_id, @policy_set_id, @source, @status, @bundle_sealed, @digest, @policies, @runtime_version, @runtime_digest);
 
+-- fragment: VersionColumns
+v.id, v.organization_id as organization, v.policy_set_id as set, v.source, v.status, v.error, v.bundle_sealed, v.digest, v.policies, v.tests, v.runtime_version, v.runtime_digest, v.created_at, v.updated_at
+
 -- name: VersionGet
-select v.id, v.organization_id as organization, v.policy_set_id as set, v.source, v.status, v.error, v.bundle_sealed, v.digest, v.policies, v.tests, v.runtime_version, v.runtime_digest, v.created_at, v.updated_at
-  from policy_set_versions v where v.id = @id;
+select {VersionColumns} from policy_set_versions v where v.id = @id;
+
+-- name: VersionsSome
+select {VersionColumns} from policy_set_versions v where v.id = any(@ids) order by v.id;
 
 -- name: VersionNewest
 -- The newest that can be used; a set may have none.

@@ -1,7 +1,7 @@
 // Package postgres is the door to PostgreSQL: the pool, transactions, named
 // queries, and what an SQLSTATE means.
 //
-// Owns: InTx, InSnapshot and InOneStatement, the reading of named queries, one LISTEN connection, NOTIFY after the commit.
+// Owns: InTx, InSnapshot and InOneStatement, the reading of named queries, the counting of statements, one LISTEN connection, NOTIFY after the commit.
 // Words: tx (a transaction somebody else began and will end), snapshot (a
 // read-only transaction in which every statement sees the same instant).
 // Invariants: a function that takes a Tx never begins or commits. InTx may run its
@@ -12,7 +12,7 @@
 // TestAnUndecidableCommitIsUnknown). A snapshot sees one instant and writes nothing
 // (TestASnapshot…); a read outside any transaction is one statement, which sees one
 // instant by itself (TestAReadOfOneStatementIsOneAndReads). A notification leaves after the commit of its
-// transaction and never without it (TestNotifyWakesAfterTheCommitAndOnlyThen). No error holds the password (TestThePasswordIsInNoError).
+// transaction and never without it (TestNotifyWakesAfterTheCommitAndOnlyThen). What a context's statements cost can be counted (TestStatementsAreCounted). No error holds the password (TestThePasswordIsInNoError).
 // Refuses: business rules; a constraint's meaning belongs to the package that owns the table.
 // Tested by: postgres_test.go and snapshot_test.go, with connections lost at will (proxy_test.go), listen_test.go
 // and queries_test.go.

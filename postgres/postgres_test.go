@@ -400,3 +400,28 @@ func TestStatementsAreNotCompiled(t *testing.T) {
 		return err
 	}))
 }
+
+func TestStatementsAreCounted(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	ctx, counted := postgres.CountStatements(t.Context())
+	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, "select 1")
+		return err
+	}))
+	assert.Equal(t, 4, counted.Sent(), "begin, the statement, the id by which a lost commit is looked up, commit")
+	require.NoError(t, postgres.InSnapshot(ctx, db, "test", func(tx postgres.Tx) error {
+		for range 2 {
+			if _, err := tx.Exec(ctx, "select 1"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	assert.Equal(t, 8, counted.Sent(), "a snapshot begins together with its first statement")
+	require.NoError(t, postgres.InTx(t.Context(), db, "test", func(tx postgres.Tx) error {
+		_, err := tx.Exec(t.Context(), "select 1")
+		return err
+	}))
+	assert.Equal(t, 8, counted.Sent(), "others' do not count")
+}

@@ -110,10 +110,7 @@ type policyReleaseView struct {
 
 func (*policyReleaseView) relations() relations { return nil }
 
-func releasesAnswer(l gates.List, releases []gates.Release, err error) (answer, error) {
-	if err != nil {
-		return answer{}, err
-	}
+func releaseViews(l gates.List, releases []gates.Release) []view {
 	items := make([]view, 0, len(releases))
 	for _, r := range releases {
 		if l == gates.PolicyRuntime {
@@ -122,13 +119,16 @@ func releasesAnswer(l gates.List, releases []gates.Release, err error) (answer, 
 			items = append(items, &releaseView{ID: r.Version + "@" + r.Digest, Version: r.Version, Digest: r.Digest})
 		}
 	}
-	return all(items), nil
+	return items
 }
 
 func (s *server) readReleases(l gates.List) func(*request) (answer, error) {
 	return func(r *request) (answer, error) {
 		releases, err := s.Gates.Releases(r.ctx, r.actor, l)
-		return releasesAnswer(l, releases, err)
+		if err != nil {
+			return answer{}, err
+		}
+		return pageOf(r, releaseViews(l, releases))
 	}
 }
 
@@ -153,6 +153,9 @@ func (s *server) setReleases(l gates.List) func(*request) (answer, error) {
 			wanted = append(wanted, gates.Release{Version: item.Attributes.Version.Or(""), Digest: item.Attributes.Digest.Or("")})
 		}
 		releases, err := s.Gates.SetReleases(r.ctx, r.actor, l, wanted)
-		return releasesAnswer(l, releases, err)
+		if err != nil {
+			return answer{}, err
+		}
+		return all(releaseViews(l, releases)), nil
 	}
 }

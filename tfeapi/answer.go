@@ -35,7 +35,47 @@ func page[V view](items []V, p paging, total int, included ...view) answer {
 
 // all answers with a list that is never cut into pages.
 func all[V view](items []V, included ...view) answer {
-	return page(items, paging{number: 1, size: max(1, len(items))}, len(items), included...)
+	drawn := page(items, paging{number: 1, size: max(1, len(items))}, len(items), included...)
+	drawn.document.whole = true
+	return drawn
+}
+
+// pageOf answers with a list that is whole in hand: with the page that is asked for, and with all
+// of it when none is, for clients that ask so read no second page.
+func pageOf[V view](r *request, items []V, included ...view) (answer, error) {
+	p, err := parsePaging(r.query)
+	if err != nil {
+		return answer{}, err
+	}
+	if !r.pageAsked() {
+		return all(items, included...), nil
+	}
+	total := len(items)
+	part := items[min(p.offset(), total):min(p.offset()+p.limit(), total)]
+	related := map[ref]bool{}
+	for _, item := range part {
+		for _, target := range item.relations() {
+			switch target := target.(type) {
+			case ref:
+				related[target] = true
+			case []ref:
+				for _, one := range target {
+					related[one] = true
+				}
+			}
+		}
+	}
+	var beside []view
+	for _, v := range included {
+		n, err := node(v)
+		if err != nil {
+			return answer{}, err
+		}
+		if related[ref{n.Type, n.ID}] {
+			beside = append(beside, v)
+		}
+	}
+	return page(part, p, total, beside...), nil
 }
 
 func noContent() answer { return answer{status: http.StatusNoContent} }

@@ -78,7 +78,7 @@ func (s *server) listBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(bindingViews(list)), nil
+	return pageOf(r, bindingViews(list))
 }
 
 func (s *server) listEffectiveBindings(r *request) (answer, error) {
@@ -94,7 +94,7 @@ func (s *server) listEffectiveBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(effectiveBindingViews(list)), nil
+	return pageOf(r, effectiveBindingViews(list))
 }
 
 func effectiveBindingViews(list []workspaces.EffectiveBinding) []view {
@@ -117,7 +117,7 @@ func (s *server) listProjectBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(bindingViews(list)), nil
+	return pageOf(r, bindingViews(list))
 }
 
 func (s *server) listEffectiveProjectBindings(r *request) (answer, error) {
@@ -133,7 +133,7 @@ func (s *server) listEffectiveProjectBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(effectiveBindingViews(list)), nil
+	return pageOf(r, effectiveBindingViews(list))
 }
 
 func (s *server) setProjectBindings(r *request) (answer, error) {

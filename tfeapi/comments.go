@@ -32,7 +32,7 @@ func (s *server) listComments(r *request) (answer, error) {
 	for _, c := range list {
 		items = append(items, newCommentView(c))
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 func (s *server) createComment(r *request) (answer, error) {

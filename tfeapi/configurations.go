@@ -25,6 +25,7 @@ type configurationView struct {
 }
 
 type configurationTimestamps struct {
+	UploadedAt *time.Time `json:"uploaded-at,omitempty"`
 	QueuedAt   time.Time  `json:"queued-at"`
 	FinishedAt *time.Time `json:"finished-at,omitempty"`
 }
@@ -36,7 +37,7 @@ func (v *configurationView) relations() relations {
 func newConfigurationView(c runs.Configuration) *configurationView {
 	view := &configurationView{
 		ID: string(c.ID), Status: c.Shown(), Source: "tfe-api", AutoQueueRuns: c.AutoQueueRuns, Speculative: c.Speculative, Provisional: c.Provisional,
-		StatusTimestamps: configurationTimestamps{QueuedAt: seconds(c.CreatedAt), FinishedAt: secondsOf(c.UploadedAt)},
+		StatusTimestamps: configurationTimestamps{QueuedAt: seconds(c.CreatedAt), UploadedAt: secondsOf(c.UploadedAt), FinishedAt: secondsOf(c.UploadedAt)},
 		workspace:        string(c.WorkspaceID),
 	}
 	if c.Error != "" {

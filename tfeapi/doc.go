@@ -15,7 +15,11 @@
 // open asks for a token (server_test.go); a run's token reaches only the routes that
 // attempttokens.go lists (attempttokens_test.go); neither bodies nor tokens are logged
 // (server_test.go); the end of a phase, the run's status and the last byte of its
-// log show together, for each answer is drawn from one reading (runwalk_test.go).
+// log show together, for each answer is drawn from one reading (runwalk_test.go); what a
+// list costs the database does not depend on how many things it shows, and all have the same
+// pages (lists_test.go); an id of another organization reads like that of nothing wherever a
+// request holds it (foreign_test.go); an answer differs from the OpenAPI document of the
+// original only where testdata/openapi-deviations.txt says why (shapes_test.go).
 // Refuses: deciding anything. Rights, states and conflicts are answered by the
 // packages it calls.
 // Tested by: the files named above, decode_test.go, golden_test.go against testdata,

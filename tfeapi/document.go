@@ -33,6 +33,8 @@ type document struct {
 	one      view
 	many     []view
 	page     *pagination
+	whole    bool           // the page is all there is
+	links    *jsonapi.Links // of a list, once its address is known
 	included []view
 }
 
@@ -50,7 +52,7 @@ func (d document) payload() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload := &jsonapi.ManyPayload{Data: nodes, Included: included}
+	payload := &jsonapi.ManyPayload{Data: nodes, Included: included, Links: d.links}
 	if d.page != nil {
 		payload.Meta = &jsonapi.Meta{"pagination": d.page}
 	}
@@ -66,7 +68,11 @@ func node(v view) (*jsonapi.Node, error) {
 	if !ok {
 		return nil, fmt.Errorf("write %T: not a single resource", v)
 	}
-	for name, target := range v.relations() {
+	related := v.relations()
+	if self := selfLink(one.Data.Type, one.Data.ID, related); self != "" && one.Data.Links == nil {
+		one.Data.Links = &jsonapi.Links{"self": self}
+	}
+	for name, target := range related {
 		if one.Data.Relationships == nil {
 			one.Data.Relationships = map[string]any{}
 		}
@@ -78,7 +84,7 @@ func node(v view) (*jsonapi.Node, error) {
 func relationship(target any) any {
 	switch t := target.(type) {
 	case ref:
-		return &jsonapi.RelationshipOneNode{Data: &jsonapi.Node{Type: t.kind, ID: t.id}}
+		return &jsonapi.RelationshipOneNode{Data: &jsonapi.Node{Type: t.kind, ID: t.id}, Links: t.related()}
 	case []ref:
 		nodes := make([]*jsonapi.Node, 0, len(t))
 		for _, r := range t {

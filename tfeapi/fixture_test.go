@@ -46,7 +46,11 @@ func TestMain(m *testing.M) {
 		os.Exit(evaluator.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	logHold = time.Hour
-	os.Exit(m.Run())
+	code := m.Run()
+	if !closeOpenAPI() {
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // world is a whole server on a database of its own, with an organization "acme", its
@@ -101,7 +105,7 @@ func newWorld(t *testing.T) *world {
 		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Identity: site.NewIdentity(db, objects), VCS: vcs.New(db, objects), Approvals: approvals.New(db), Policies: policies.New(db, objects, policyRuntime(t)), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
-	server.Config.Handler = New(w.deps)
+	server.Config.Handler = described(t, New(w.deps))
 	server.Start()
 	t.Cleanup(server.Close)
 

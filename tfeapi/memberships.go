@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -78,7 +80,7 @@ func (s *server) memberViews(r *request, users []ids.User, list []accounts.Membe
 // to be refused, in these words.
 func membershipInclude(r *request) (includes, error) {
 	wanted := r.includes()
-	for name := range wanted {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if name != "user" && name != "teams" && name != "" {
 			return nil, fault.New(fault.Malformed, "invalid_parameter", "Invalid include parameter: a membership includes user and teams, not %q.", name)
 		}

@@ -123,7 +123,7 @@ func (s *server) listNotifications(project bool) func(r *request) (answer, error
 		if err != nil {
 			return answer{}, err
 		}
-		paged := r.query.Has("page[number]") || r.query.Has("page[size]")
+		paged := r.pageAsked()
 		if !paged {
 			p.size = maxPageSize
 		}

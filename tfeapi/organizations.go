@@ -26,6 +26,12 @@ type organizationView struct {
 	AllowForceDelete       bool                    `jsonapi:"attr,allow-force-delete-workspaces"`
 	SAMLEnabled            bool                    `jsonapi:"attr,saml-enabled"`
 	TwoFactorConformant    bool                    `jsonapi:"attr,two-factor-conformant"`
+	AggregatedStatuses     bool                    `jsonapi:"attr,aggregated-commit-status-enabled"`
+	PassingStatuses        bool                    `jsonapi:"attr,send-passing-statuses-for-untriggered-speculative-plans"`
+	SpeculativeManagement  bool                    `jsonapi:"attr,speculative-plan-management-enabled"`
+	PlanExpired            bool                    `jsonapi:"attr,plan-expired"`
+	PlanIsTrial            bool                    `jsonapi:"attr,plan-is-trial"`
+	OwnersTeamSAMLRole     *string                 `jsonapi:"attr,owners-team-saml-role-id"`
 	Permissions            organizationPermissions `jsonapi:"attr,permissions"`
 	related                relations
 }
@@ -41,6 +47,27 @@ type organizationPermissions struct {
 	CanUpdateAPIToken  bool `json:"can-update-api-token"`
 	CanUpdateOAuth     bool `json:"can-update-oauth"`
 	CanUpdateSentinel  bool `json:"can-update-sentinel"`
+
+	CanAccessViaTeams       bool `json:"can-access-via-teams"`
+	CanCreateModule         bool `json:"can-create-module"`
+	CanCreateProvider       bool `json:"can-create-provider"`
+	CanEnableStacks         bool `json:"can-enable-stacks"`
+	CanManageAssessments    bool `json:"can-manage-assessments"`
+	CanManagePublicModules  bool `json:"can-manage-public-modules"`
+	CanManagePublicProvider bool `json:"can-manage-public-providers"`
+	CanManageSSO            bool `json:"can-manage-sso"`
+	CanManageSubscription   bool `json:"can-manage-subscription"`
+	CanManageTags           bool `json:"can-manage-tags"`
+	CanManageUsers          bool `json:"can-manage-users"`
+	CanManageVariableSets   bool `json:"can-manage-varsets"`
+	CanReadAssessments      bool `json:"can-read-assessments"`
+	CanReadPolicies         bool `json:"can-read-policies"`
+	CanReadRunTasks         bool `json:"can-read-run-tasks"`
+	CanReadVariableSets     bool `json:"can-read-varsets"`
+	CanUpdateAgentPools     bool `json:"can-update-agent-pools"`
+	CanUpdateToken          bool `json:"can-update-authentication-token"`
+	CanUpdateSSHKeys        bool `json:"can-update-ssh-keys"`
+	CanViewUsers            bool `json:"can-view-users"`
 
 	CanDeployNoCodeModules bool `json:"can-deploy-no-code-modules"`
 	CanManageNoCodeModules bool `json:"can-manage-no-code-modules"`
@@ -61,6 +88,10 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 			CanCreateProject: can(authz.ProjectCreate), CanCreateTeam: can(authz.TeamsManage), CanManageRunTasks: can(authz.RunTasksManage),
 			CanUpdateAPIToken: can(authz.OrganizationTokens), CanUpdateOAuth: can(authz.VCSManage), CanUpdateSentinel: can(authz.PoliciesManage), CanCreateWorkspace: can(authz.WorkspaceCreate),
 			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationUpdate),
+			CanAccessViaTeams: can(authz.OrganizationRead), CanCreateModule: can(authz.ModulesManage), CanCreateProvider: can(authz.ProvidersManage),
+			CanManageTags: can(authz.OrganizationUpdate), CanManageUsers: can(authz.MembershipManage), CanManageVariableSets: can(authz.VariableSetsWrite),
+			CanReadPolicies: can(authz.PoliciesRead), CanReadRunTasks: can(authz.OrganizationRead), CanReadVariableSets: can(authz.VariableSetsRead),
+			CanUpdateAgentPools: can(authz.AgentPoolsManage), CanUpdateToken: can(authz.OrganizationTokens), CanUpdateSSHKeys: can(authz.VCSManage), CanViewUsers: can(authz.OrganizationRead),
 			CanDeployNoCodeModules: can(authz.WorkspaceCreate), CanManageNoCodeModules: can(authz.OrganizationUpdate),
 		},
 		related: relations{
@@ -77,7 +108,7 @@ func (s *server) listOrganizations(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	whole := !r.query.Has("page[number]") && !r.query.Has("page[size]")
+	whole := !r.pageAsked()
 	part := accounts.Page{Number: wanted.number, Size: wanted.size}
 	if whole {
 		part = accounts.Page{}

@@ -69,20 +69,12 @@ func (s *server) listOutputs(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := parsePaging(r.query)
-	if err != nil {
-		return answer{}, err
-	}
 	outputs, err := s.State.Outputs(r.ctx, r.actor, version)
 	if err != nil {
 		return answer{}, err
 	}
 	drawn, _ := newOutputViews(outputs, false)
-	if !r.query.Has("page[number]") && !r.query.Has("page[size]") {
-		return all(drawn), nil // clients that ask without a page read no second one
-	}
-	total := len(drawn)
-	return page(drawn[min(p.offset(), total):min(p.offset()+p.limit(), total)], p, total), nil
+	return pageOf(r, drawn)
 }
 
 // currentOutputs is what `tofu output` reads; an empty list when there is no state.
@@ -96,7 +88,7 @@ func (s *server) currentOutputs(r *request) (answer, error) {
 		return answer{}, err
 	}
 	drawn, _ := newOutputViews(outputs, true)
-	return all(drawn), nil
+	return pageOf(r, drawn)
 }
 
 // readOutput gives one output with its real value.

@@ -23,8 +23,18 @@ type planView struct {
 	ResourceImports        int               `jsonapi:"attr,resource-imports"`
 	LogReadURL             string            `jsonapi:"attr,log-read-url"`
 	LogTruncated           bool              `jsonapi:"attr,log-truncated"`
+	Actions                planActions       `jsonapi:"attr,actions"`
+	Permissions            planPermissions   `jsonapi:"attr,permissions"`
 	StatusTimestamps       map[string]string `jsonapi:"attr,status-timestamps"`
 	related                relations
+}
+
+type planActions struct {
+	IsExportable bool `json:"is-exportable"`
+}
+
+type planPermissions struct {
+	CanExport bool `json:"can-export"`
 }
 
 func (v *planView) relations() relations { return v.related }
@@ -39,7 +49,9 @@ func (s *server) newPlanView(actor authz.Actor, d runs.Detail) *planView {
 	p := project(factsOf(actor, d.Run))
 	view := &planView{
 		ID: string(d.PlanID), Status: p.plan, LogReadURL: s.logLink(planLogLink, string(d.PlanID)), LogTruncated: d.PlanLogTruncated, StatusTimestamps: planTimestamps(d, p),
-		related: relations{"run": ref{"runs", string(d.ID)}},
+		Actions:     planActions{IsExportable: p.plan == "finished"},
+		Permissions: planPermissions{CanExport: authz.Can(actor, authz.StateRead, d.Object())},
+		related:     relations{"run": ref{"runs", string(d.ID)}},
 	}
 	if p.plan == "finished" || p.plan == "errored" {
 		view.GeneratedConfiguration = d.GeneratedConfig

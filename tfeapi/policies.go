@@ -210,7 +210,7 @@ func (s *server) listParameters(r *request) (answer, error) {
 	for _, p := range list {
 		items = append(items, newParameterView(p))
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 // parameterOf reads set and parameter out of the path.

@@ -194,7 +194,7 @@ func (s *server) listPolicyChecks(r *request) (answer, error) {
 	for _, c := range checks {
 		items = append(items, newPolicyCheckView(c))
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 func (s *server) readPolicyCheck(r *request) (answer, error) {

@@ -158,7 +158,7 @@ func (s *server) listPolicyEvaluations(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all([]*evaluationView{newEvaluationView(c)}), nil
+	return pageOf(r, []*evaluationView{newEvaluationView(c)})
 }
 
 func (s *server) readPolicyEvaluation(r *request) (answer, error) {
@@ -183,7 +183,7 @@ func (s *server) listPolicySetOutcomes(r *request) (answer, error) {
 			items = append(items, view)
 		}
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 // narrow leaves the outcomes that any filter asks for; false when there were filters and nothing is left.

@@ -8,7 +8,6 @@ import (
 	"github.com/google/jsonapi"
 
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/policies"
 	"github.com/holdfast-run/holdfast/policies/evaluator"
@@ -72,58 +71,57 @@ func versionRef(id ids.PolicySetVersion) any {
 	return ref{"policy-set-versions", string(id)}
 }
 
-// setIncludes gives what a request for sets asked for with them.
-func (s *server) setIncludes(r *request, set policies.Set) (included []view, err error) {
+// setIncludes gives what a request for sets asked for with them. How many statements that takes
+// does not depend on how many there are.
+func (s *server) setIncludes(r *request, sets ...policies.Set) (included []view, err error) {
 	asked := r.includes()
-	workspaceLists := map[string][]ids.Workspace{"workspaces": set.Workspaces, "workspace-exclusions": set.WorkspaceExclusions}
-	for _, name := range []string{"workspaces", "workspace-exclusions"} {
-		for _, id := range workspaceLists[name] {
-			if !asked[name] {
-				continue
-			}
-			w, err := s.Workspaces.Get(r.ctx, r.actor, id)
-			if err == nil {
-				included = append(included, s.newWorkspaceView(r.actor, w))
-			} else if !fault.Is(err, fault.NotFound) {
-				return nil, err
-			}
-		}
+	var inWorkspaces []ids.Workspace
+	var inProjects []ids.Project
+	var members []ids.Policy
+	var versions []ids.PolicySetVersion
+	for _, set := range sets {
+		inWorkspaces = append(inWorkspaces, when(asked["workspaces"], set.Workspaces...)...)
+		inWorkspaces = append(inWorkspaces, when(asked["workspace-exclusions"], set.WorkspaceExclusions...)...)
+		inProjects = append(inProjects, when(asked["projects"], set.Projects...)...)
+		inProjects = append(inProjects, when(asked["project-exclusions"], set.ProjectExclusions...)...)
+		members = append(members, when(asked["policies"], set.Policies...)...)
+		versions = append(versions, when(asked["current-version"] && set.CurrentVersion != "", set.CurrentVersion)...)
+		versions = append(versions, when(asked["newest-version"] && set.NewestVersion != "", set.NewestVersion)...)
 	}
-	projectLists := map[string][]ids.Project{"projects": set.Projects, "project-exclusions": set.ProjectExclusions}
-	for _, name := range []string{"projects", "project-exclusions"} {
-		for _, id := range projectLists[name] {
-			if !asked[name] {
-				continue
-			}
-			p, err := s.Workspaces.Project(r.ctx, r.actor, id)
-			if err == nil {
-				included = append(included, newProjectView(r.actor, p))
-			} else if !fault.Is(err, fault.NotFound) {
-				return nil, err
-			}
-		}
+	foundWorkspaces, err := s.Workspaces.Some(r.ctx, r.actor, inWorkspaces)
+	for _, w := range foundWorkspaces {
+		included = append(included, s.newWorkspaceView(r.actor, w))
 	}
-	if asked["policies"] {
-		for _, id := range set.Policies {
-			p, err := s.Policies.Policy(r.ctx, r.actor, id)
-			if err != nil {
-				return nil, err
-			}
-			included = append(included, newPolicyView(p))
-		}
+	if err != nil {
+		return nil, err
 	}
-	versions := map[string]ids.PolicySetVersion{"current-version": set.CurrentVersion, "newest-version": set.NewestVersion}
-	for _, name := range []string{"current-version", "newest-version"} {
-		if !asked[name] || versions[name] == "" {
-			continue
-		}
-		v, err := s.Policies.Version(r.ctx, r.actor, versions[name])
-		if err != nil {
-			return nil, err
-		}
+	foundProjects, err := s.Workspaces.SomeProjects(r.ctx, r.actor, inProjects)
+	for _, p := range foundProjects {
+		included = append(included, newProjectView(r.actor, p))
+	}
+	if err != nil {
+		return nil, err
+	}
+	foundPolicies, err := s.Policies.SomePolicies(r.ctx, r.actor, members)
+	for _, p := range foundPolicies {
+		included = append(included, newPolicyView(p))
+	}
+	if err != nil {
+		return nil, err
+	}
+	foundVersions, err := s.Policies.SomeVersions(r.ctx, r.actor, versions)
+	for _, v := range foundVersions {
 		included = append(included, s.newSetVersionView(v))
 	}
-	return included, nil
+	return included, err
+}
+
+// when gives the list if it is asked for.
+func when[T any](asked bool, list ...T) []T {
+	if !asked {
+		return nil
+	}
+	return list
 }
 
 func policyFilter(r *request, p paging) policies.Filter {
@@ -141,16 +139,12 @@ func (s *server) listPolicySets(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	items, included := make([]*policySetView, 0, len(list)), []view{}
+	items := make([]*policySetView, 0, len(list))
 	for _, set := range list {
 		items = append(items, newPolicySetView(set))
-		more, err := s.setIncludes(r, set)
-		if err != nil {
-			return answer{}, err
-		}
-		included = append(included, more...)
 	}
-	return page(items, p, total, included...), nil
+	included, err := s.setIncludes(r, list...)
+	return page(items, p, total, included...), err
 }
 
 type policySetAttributes struct {

@@ -32,7 +32,7 @@ func (s *server) runQueue(r *request) (answer, error) {
 	for i, item := range items {
 		item.PositionInQueue = queue[i].Position
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 // capacityView counts the runs of an organization.

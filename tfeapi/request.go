@@ -58,6 +58,9 @@ func (r *request) body() ([]byte, error) { return readBody(r.http, maxDocument) 
 
 func (r *request) includes() includes { return parseIncludes(r.query) }
 
+// pageAsked tells whether the request names a page or its size.
+func (r *request) pageAsked() bool { return r.query.Has("page[number]") || r.query.Has("page[size]") }
+
 // bearer gives the token of the Authorization header, or "".
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

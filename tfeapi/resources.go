@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-run/holdfast/fault"
@@ -73,6 +74,10 @@ func (s *server) listWorkspaceResources(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	order, err := resourceOrder(r.query.Get("sort"))
+	if err != nil {
+		return answer{}, err
+	}
 	v, err := s.State.Current(r.ctx, r.actor, workspace)
 	if fault.HasCode(err, "no_state") {
 		return page([]*workspaceResourceView{}, p, 0), nil
@@ -86,6 +91,33 @@ func (s *server) listWorkspaceResources(r *request) (answer, error) {
 			items = append(items, newWorkspaceResourceViews(v.ID, one)...)
 		}
 	}
+	items = slices.DeleteFunc(items, func(v *workspaceResourceView) bool { return !strings.Contains(v.Address, r.query.Get("q")) })
+	if order != nil {
+		slices.SortStableFunc(items, order)
+	}
 	total := len(items)
 	return page(items[min(p.offset(), total):min(p.offset()+p.limit(), total)], p, total), nil
+}
+
+// resourceOrder reads what resources are sorted by, such as name:desc. Without it they stay in the
+// order of the state; all of one state were updated at once.
+func resourceOrder(sort string) (func(a, b *workspaceResourceView) int, error) {
+	name, direction, _ := strings.Cut(sort, ":")
+	by, known := map[string]func(*workspaceResourceView) string{
+		"name":         func(v *workspaceResourceView) string { return v.Name },
+		"nameIndex":    func(v *workspaceResourceView) string { return orEmpty(v.NameIndex) },
+		"provider":     func(v *workspaceResourceView) string { return v.Provider },
+		"providerType": func(v *workspaceResourceView) string { return v.ProviderType },
+		"module":       func(v *workspaceResourceView) string { return v.Module },
+		"updatedAt":    func(*workspaceResourceView) string { return "" },
+	}[name]
+	switch {
+	case sort == "":
+		return nil, nil
+	case !known || direction != "asc" && direction != "desc":
+		return nil, fault.New(fault.Malformed, "invalid_parameter", "Resources cannot be sorted by %q. Sort by name, nameIndex, provider, providerType, module or updatedAt, with :asc or :desc behind it.", sort)
+	case direction == "desc":
+		return func(a, b *workspaceResourceView) int { return strings.Compare(by(b), by(a)) }, nil
+	}
+	return func(a, b *workspaceResourceView) int { return strings.Compare(by(a), by(b)) }, nil
 }

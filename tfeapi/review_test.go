@@ -375,6 +375,7 @@ func TestTheReviewIsAnAllowList(t *testing.T) {
 	assert.NotEmpty(t, objects)
 	for _, list := range []string{"review", "stages", "attempts", "receipts"} {
 		_, text := w.send("GET", "/api/v2/runs/"+run.ID+"/"+list, w.ann, "")
+		text = strings.ReplaceAll(text, w.url+"/api/v2/runs/"+run.ID+"/"+list, "") // the pages of the list
 		for _, hidden := range append(objects, "S3CRET42", "upload-url", "http", "hfa_", "manifest\":", planning.Token, applying.Token, w.ann) {
 			assert.NotContains(t, text, hidden, list)
 		}

@@ -81,7 +81,7 @@ func (s *server) listRunEvents(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(events, included...), nil
+	return pageOf(r, events, included...)
 }
 
 // runEvents draws the events of a run, and what the request asks to have in full beside them.

@@ -22,7 +22,7 @@ type runView struct {
 	TriggerReason          string            `jsonapi:"attr,trigger-reason"`
 	CreatedAt              time.Time         `jsonapi:"attr,created-at,iso8601"`
 	CanceledAt             *time.Time        `jsonapi:"attr,canceled-at,iso8601"`
-	ForceCancelAvailableAt *time.Time        `jsonapi:"attr,force-cancel-available-at,iso8601"`
+	ForceCancelAvailableAt *time.Time        `jsonapi:"attr,force-cancel-available-at,iso8601,omitempty"`
 	StatusTimestamps       map[string]string `jsonapi:"attr,status-timestamps"`
 	PositionInQueue        int               `jsonapi:"attr,position-in-queue"`
 	PlanOnly               bool              `jsonapi:"attr,plan-only"`
@@ -68,6 +68,7 @@ type runActions struct {
 type runPermissions struct {
 	CanApply        bool `json:"can-apply"`
 	CanCancel       bool `json:"can-cancel"`
+	CanComment      bool `json:"can-comment"`
 	CanDiscard      bool `json:"can-discard"`
 	CanForceCancel  bool `json:"can-force-cancel"`
 	CanForceExecute bool `json:"can-force-execute"`
@@ -94,7 +95,7 @@ func newRunView(actor authz.Actor, d runs.Detail, variables []runs.Variable) *ru
 		ID: string(r.ID), Status: p.run,
 		Actions: runActions{IsCancelable: p.cancelable, IsConfirmable: p.confirmable, IsDiscardable: p.discardable, IsForceCancelable: p.forceCancelable},
 		Permissions: runPermissions{
-			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanDiscard: mayApply, CanForceCancel: authz.Can(actor, authz.RunForceCancel, r.Object()), CanForceExecute: mayApply,
+			CanApply: mayApply, CanCancel: runs.MayCancel(actor, r), CanComment: authz.Can(actor, authz.RunQueue, r.Object()), CanDiscard: mayApply, CanForceCancel: authz.Can(actor, authz.RunForceCancel, r.Object()), CanForceExecute: mayApply,
 			CanOverride: authz.Can(actor, authz.PoliciesOverride, r.Object()),
 		},
 		HasChanges: p.plan == "finished" && r.HasChanges != nil && *r.HasChanges,

@@ -126,17 +126,18 @@ func (s *server) serve(rt route) http.Handler {
 		header.Set("X-Request-Id", requestID)
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Content-Type-Options", "nosniff")
-		r = r.WithContext(audit.InRequest(r.Context(), requestID))
+		ctx, statements := postgres.CountStatements(audit.InRequest(r.Context(), requestID))
+		r = r.WithContext(ctx)
 		req, result, err := s.call(rt, w, r)
 		status := result.status
 		if err == nil {
-			err = s.send(result, w, func() { s.logRequest(req, rt, requestID, statusBrokenOff, started, nil) })
+			err = s.send(result, w, func() { s.logRequest(req, rt, requestID, statusBrokenOff, started, statements, nil) })
 		}
 		if err != nil {
 			err = s.withPage(req, err)
 			status = writeError(w, r, err, requestID)
 		}
-		s.logRequest(req, rt, requestID, status, started, err)
+		s.logRequest(req, rt, requestID, status, started, statements, err)
 		if status == statusClientGone {
 			// To return without an answer would be a 200, and a client that is still there, because it
 			// is the server that ends, would take its upload for acknowledged.
@@ -183,6 +184,9 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		}
 	}
 	result, err = rt.handle(req)
+	if d := result.document; err == nil && d != nil && d.page != nil {
+		d.links = pageLinks(s.Address, r.URL, d.page, d.whole)
+	}
 	return req, result, err
 }
 
@@ -202,13 +206,13 @@ func (s *server) authenticate(r *http.Request) (authz.Actor, error) {
 	return s.Authenticate(r.Context(), token)
 }
 
-func (s *server) logRequest(req *request, rt route, requestID string, status int, started time.Time, err error) {
+func (s *server) logRequest(req *request, rt route, requestID string, status int, started time.Time, statements *postgres.Statements, err error) {
 	if s.Observe != nil {
 		s.Observe(req.http.Method, rt.path, status, clock.Since(started))
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", requestID), slog.String("method", req.http.Method), slog.String("route", rt.path),
-		slog.Int("status", status), slog.Duration("duration", clock.Since(started)),
+		slog.Int("status", status), slog.Duration("duration", clock.Since(started)), slog.Int("statements", statements.Sent()),
 	}
 	for name, value := range req.vars {
 		if name != "token" {

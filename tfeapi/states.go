@@ -36,6 +36,8 @@ type stateVersionView struct {
 	JSONDownloadURL    *string         `jsonapi:"attr,hosted-json-state-download-url"`
 	UploadURL          *string         `jsonapi:"attr,hosted-state-upload-url"`
 	JSONUploadURL      *string         `jsonapi:"attr,hosted-json-state-upload-url"`
+	VCSCommitSHA       *string         `jsonapi:"attr,vcs-commit-sha"` // no run here is of a commit
+	VCSCommitURL       *string         `jsonapi:"attr,vcs-commit-url"`
 	related            relations
 }
 

@@ -104,8 +104,8 @@ func TestEveryRunHasAPlanAnApplyAndTheirLogs(t *testing.T) {
 	for _, durable := range runs.Statuses {
 		d := runs.Detail{Run: runs.Run{ID: goldRun, PlanID: "plan-1", ApplyID: "apply-1", DurableStatus: durable}}
 		text := encoded(t, document{one: newRunView(authz.Actor{}, d, nil)})
-		assert.Containsf(t, text, `"plan":{"data":{"type":"plans","id":"plan-1"}}`, "%s", durable)
-		assert.Containsf(t, text, `"apply":{"data":{"type":"applies","id":"apply-1"}}`, "%s", durable)
+		assert.Containsf(t, text, `"plan":{"data":{"type":"plans","id":"plan-1"},`, "%s", durable)
+		assert.Containsf(t, text, `"apply":{"data":{"type":"applies","id":"apply-1"},`, "%s", durable)
 		assert.Containsf(t, encoded(t, document{one: s.newPlanView(authz.Actor{}, d)}), `"log-read-url":"https://h/`, "%s", durable)
 		assert.Containsf(t, encoded(t, document{one: s.newApplyView(authz.Actor{}, d)}), `"log-read-url":"https://h/`, "%s", durable)
 	}

@@ -67,6 +67,8 @@ type taskResultView struct {
 	UpdatedAt        time.Time         `jsonapi:"attr,updated-at,iso8601"`
 	TaskID           string            `jsonapi:"attr,task-id"`
 	TaskName         string            `jsonapi:"attr,task-name"`
+	TaskURL          *string           `jsonapi:"attr,task-url"`
+	AgentPoolID      *string           `jsonapi:"attr,agent-pool-id"`
 	WorkspaceTaskID  string            `jsonapi:"attr,workspace-task-id"`
 	Enforcement      string            `jsonapi:"attr,workspace-task-enforcement-level"`
 	related          relations
@@ -111,7 +113,7 @@ func (s *server) listTaskStages(r *request) (answer, error) {
 	for _, check := range checks {
 		items = append(items, newPolicyStageView(check))
 	}
-	return all(items, included...), nil
+	return pageOf(r, items, included...)
 }
 
 func taskStageIncludes(r *request, stage runtasks.TaskStage) (included []view) {

@@ -29,6 +29,9 @@ type teamPermissions struct {
 	CanUpdateAPIToken           bool `json:"can-update-api-token"`
 	CanUpdateVisibility         bool `json:"can-update-visibility"`
 	CanUpdateName               bool `json:"can-update-name"`
+	CanUpdateSSOTeamID          bool `json:"can-update-sso-team-id"`
+	CanUpdateTokenManagement    bool `json:"can-update-member-token-management"`
+	CanViewAPIToken             bool `json:"can-view-api-token"`
 }
 
 func (v *teamView) relations() relations { return v.related }
@@ -58,7 +61,8 @@ func newTeamView(actor authz.Actor, t accounts.Team) *teamView {
 		Permissions: teamPermissions{
 			CanDestroy: can(authz.TeamsManage) && !t.IsOwners, CanUpdateMembership: can(authz.MembershipManage) && (owner || !t.IsOwners),
 			CanUpdateOrganizationAccess: can(authz.TeamsAccess) && !t.IsOwners, CanUpdateAPIToken: owner || (can(authz.TeamsManage) && !t.IsOwners),
-			CanUpdateVisibility: can(authz.TeamsManage), CanUpdateName: can(authz.TeamsManage) && !t.IsOwners,
+			CanUpdateVisibility: can(authz.TeamsManage), CanUpdateSSOTeamID: can(authz.TeamsManage), CanUpdateTokenManagement: can(authz.TeamsManage),
+			CanViewAPIToken: owner || (can(authz.TeamsManage) && !t.IsOwners), CanUpdateName: can(authz.TeamsManage) && !t.IsOwners,
 		},
 		related: relations{"organization": ref{"organizations", t.OrganizationName}, "users": users, "organization-memberships": memberships},
 	}

@@ -70,12 +70,16 @@ func createdToken(plain string, t accounts.Token, err error) (answer, error) {
 	return created(drawn), nil
 }
 
-func tokenPage(list []accounts.Token, p paging, total int) answer {
+func tokenViews(list []accounts.Token) []*tokenView {
 	items := make([]*tokenView, 0, len(list))
 	for _, t := range list {
 		items = append(items, newTokenView(t))
 	}
-	return page(items, p, total)
+	return items
+}
+
+func tokenPage(list []accounts.Token, p paging, total int) answer {
+	return page(tokenViews(list), p, total)
 }
 
 func (s *server) listUserTokens(r *request) (answer, error) {
@@ -84,7 +88,10 @@ func (s *server) listUserTokens(r *request) (answer, error) {
 		return answer{}, err
 	}
 	list, err := s.Accounts.UserTokens(r.ctx, r.actor, user)
-	return tokenPage(list, paging{number: 1, size: max(1, len(list))}, len(list)), err
+	if err != nil {
+		return answer{}, err
+	}
+	return pageOf(r, tokenViews(list))
 }
 
 func (s *server) createUserToken(r *request) (answer, error) {

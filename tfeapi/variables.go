@@ -45,7 +45,7 @@ func (s *server) listVariables(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(variableViews(list)), nil
+	return pageOf(r, variableViews(list))
 }
 
 func variableViews(list []workspaces.Variable) []*variableView {
@@ -66,7 +66,7 @@ func (s *server) listAllVariables(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(variableViews(list)), nil
+	return pageOf(r, variableViews(list))
 }
 
 // variableOf reads workspace and variable out of the path.

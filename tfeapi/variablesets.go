@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -49,7 +50,17 @@ func newVariableSetView(actor authz.Actor, v workspaces.VariableSet) *variableSe
 // setFilter reads what narrows a list of sets, and its page.
 func setFilter(r *request) (workspaces.SetFilter, paging, error) {
 	p, err := parsePaging(r.query)
-	return workspaces.SetFilter{Search: r.query.Get("q"), Page: p.page()}, p, err
+	filter := workspaces.SetFilter{Search: r.query.Get("q"), Page: p.page()}
+	switch only := r.query.Get("filter[global]"); only {
+	case "":
+	case "true", "false":
+		global := only == "true"
+		filter.Global = &global
+	default:
+		return filter, p, fault.New(fault.Malformed, "invalid_parameter", "The query parameter filter[global] must be true or false.")
+	}
+	filter.Owned = r.vars["organization"] != "" && r.query.Get("scope") == "owned"
+	return filter, p, err
 }
 
 func setPage(r *request, p paging, list []workspaces.VariableSet, total int, err error) (answer, error) {
@@ -170,7 +181,13 @@ func setInput(r *request) (c workspaces.SetChanges, owner ids.Project, err error
 		return c, "", err
 	}
 	kind, text, err := in.relatedAny("parent", "organizations", "projects")
-	if err != nil || kind != "projects" {
+	if err != nil {
+		return c, "", err
+	}
+	if organization, given := r.vars["organization"]; kind == "organizations" && given && text != organization {
+		return c, "", fault.Missing("organization", text) // a set belongs where it is made
+	}
+	if kind != "projects" {
 		return c, "", err
 	}
 	owner, err = ids.Parse[ids.Project](text)
@@ -254,7 +271,7 @@ func (s *server) listSetVariables(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return all(variableViews(list)), nil
+	return pageOf(r, variableViews(list))
 }
 
 // setVariableOf reads set and variable out of the path.

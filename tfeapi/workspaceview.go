@@ -50,6 +50,10 @@ type workspaceView struct {
 	LockEpoch                  int64                `jsonapi:"attr,lock-epoch"`
 	AutoApplyRunTrigger        bool                 `jsonapi:"attr,auto-apply-run-trigger"`
 	AutoDestroyAt              *time.Time           `jsonapi:"attr,auto-destroy-at,iso8601"`
+	AutoDestroyAfter           *string              `jsonapi:"attr,auto-destroy-activity-duration"`
+	InheritsAutoDestroy        bool                 `jsonapi:"attr,inherits-project-auto-destroy"`
+	VCSRepoIdentifier          *string              `jsonapi:"attr,vcs-repo-identifier"`
+	NoCodeUpgradeAvailable     bool                 `jsonapi:"attr,no-code-upgrade-available"`
 	SourceName                 string               `jsonapi:"attr,source-name"`
 	SourceURL                  string               `jsonapi:"attr,source-url"`
 	ResourceCount              int                  `jsonapi:"attr,resource-count"`

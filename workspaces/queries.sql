@@ -44,6 +44,9 @@ select id from projects where id = @id and deleted_at is null for update;
 -- name: ProjectHasSome
 select exists (select from workspaces w where w.project_id = @id and w.id = any(@workspaces::text[]) and w.deleted_at is null);
 
+-- name: ProjectsWithSome
+select distinct w.project_id from workspaces w where w.project_id = any(@ids) and w.id = any(@workspaces::text[]) and w.deleted_at is null;
+
 -- name: ProjectDefault
 {LivingProjects} and p.organization_id = @organization_id and p.is_default;
 
@@ -457,6 +460,7 @@ s.id, s.organization_id as organization, o.name as organization_name, coalesce(s
 -- fragment: SelectedSets
 from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
  where s.organization_id = @organization_id and position(lower(@search::text) in lower(s.name)) > 0
+   and s.global = coalesce(@global::boolean, s.global) and (not @owned::boolean or s.project_id is null)
    and (@all::boolean or s.project_id = any(@visible::text[]))
    and (@workspace_id::text = '' or exists (select from workspaces w where w.id = @workspace_id and {SetLevel} is not null))
    and (@project_id::text = ''

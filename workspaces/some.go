@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 )
@@ -37,12 +36,29 @@ func (s *Service) SomeProjects(ctx context.Context, actor authz.Actor, list []id
 		if err != nil {
 			return err
 		}
+		seen, asked, within := map[ids.Project]bool{}, []ids.Project{}, []ids.Workspace{}
+		scopes := map[ids.Organization]authz.Scope{}
 		for _, p := range rows {
-			switch err := seesProject(ctx, tx, actor, p); {
-			case err == nil:
-				found = append(found, p)
-			case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Forbidden):
+			if _, known := scopes[p.Organization]; !known {
+				scopes[p.Organization] = authz.Where(actor, authz.WorkspaceRead, p.Organization)
+				within = append(within, scopes[p.Organization].Workspaces...)
+			}
+			if seen[p.ID] = scopes[p.Organization].All || authz.Can(actor, authz.ProjectRead, p.object()); !seen[p.ID] {
+				asked = append(asked, p.ID)
+			}
+		}
+		if len(asked) > 0 && len(within) > 0 {
+			with, err := postgres.Values[ids.Project](ctx, tx, queries.Get("ProjectsWithSome"), postgres.Args{"ids": texts(asked), "workspaces": texts(within)})
+			if err != nil {
 				return err
+			}
+			for _, id := range with {
+				seen[id] = true
+			}
+		}
+		for _, p := range rows {
+			if seen[p.ID] {
+				found = append(found, p)
 			}
 		}
 		return nil

@@ -58,6 +58,8 @@ func checkSet(name, description *string) error {
 // SetFilter selects sets. What is empty selects nothing away.
 type SetFilter struct {
 	Search string // a part of the name, in any case
+	Global *bool  // only those that are, or are not
+	Owned  bool   // only the organization's own, not those of its projects
 	Page   Page
 }
 
@@ -103,7 +105,7 @@ func (s *Service) ProjectVariableSets(ctx context.Context, actor authz.Actor, id
 }
 
 func selectSets(ctx context.Context, tx postgres.Tx, org ids.Organization, workspace ids.Workspace, project ids.Project, seen authz.Scope, f SetFilter) (list []VariableSet, total int, err error) {
-	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "all": seen.All, "visible": seen.Projects, "search": f.Search}
+	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "all": seen.All, "visible": seen.Projects, "search": f.Search, "global": f.Global, "owned": f.Owned}
 	if total, err = postgres.Value[int](ctx, tx, queries.Get("VariableSetsCount"), args); err != nil {
 		return nil, 0, err
 	}

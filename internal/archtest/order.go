@@ -49,6 +49,7 @@ var TheOrder = Order{
 		"internal/pgcluster": {"fault", "clock", "internal/child", "internal/dirlock"},
 		"internal/testdb":    {"fault", "ids", "clock", "postgres", "migrations", "internal/pgcluster"},
 		"internal/archtest":  {},
+		"internal/shapes":    {},
 	},
 	NotYet: map[string]string{
 		"internal/testsignal": "the first test that must wait for an event inside a server",
@@ -58,7 +59,7 @@ var TheOrder = Order{
 }
 
 // testOnly are packages that no program may contain.
-var testOnly = []string{"internal/testdb", "internal/archtest", "internal/testsignal", "tests", "benchmarks"}
+var testOnly = []string{"internal/testdb", "internal/archtest", "internal/shapes", "internal/testsignal", "tests", "benchmarks"}
 
 // position finds the place of a package in the order, and the name it stands under there.
 func (o Order) position(path string) (place int, ok bool) {
