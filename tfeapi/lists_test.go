@@ -26,7 +26,9 @@ const many = 7
 // few are the lists that no amount of work makes long, each with the reason.
 var few = map[string]string{
 	"/api/v2/admin/feature-sets":                           "fixed",
-	"/api/v2/admin/terraform-versions":                     "what runners and runs know",
+	"/api/v2/admin/opa-versions":                           "what site admins enter",
+	"/api/v2/admin/sentinel-versions":                      "what site admins enter",
+	"/api/v2/oauth-clients/{id}/oauth-tokens":              "one of a client",
 	"/api/v2/runs/{id}/policy-checks":                      "one of a run",
 	"/api/v2/runs/{id}/task-stages":                        "at most five of a run",
 	"/api/v2/runs/{id}/stages":                             "the stages of one run",
@@ -54,7 +56,7 @@ var whole = []string{
 }
 
 // uncounted are the lists whose total nobody counts.
-var uncounted = []string{"/api/v2/organizations/{organization}/runs"}
+var uncounted = []string{"/api/v2/organizations/{organization}/runs", "/api/v2/admin/runs"}
 
 // lists is a world in which each list can be made long.
 type lists struct {
@@ -111,7 +113,7 @@ func (l *lists) grow(n int) {
 	me, err := l.client.Users.ReadCurrent(ctx)
 	require.NoError(l, err)
 	l.releases(nil) // which would keep the runners out
-	var bindings, releases, consumers []string
+	var bindings, releases, consumers, shared []string
 	for i := range n {
 		l.made++
 		name, key := fmt.Sprintf(`"name":"more-%02d"`, l.made), fmt.Sprintf(`"key":"more_%02d","value":"v"`, l.made)
@@ -160,6 +162,8 @@ func (l *lists) grow(n int) {
 		actor, err := l.deps.Authenticate(ctx, l.ann)
 		require.NoError(l, err)
 		require.NoError(l, l.deps.Accounts.AddMember(ctx, authz.System(), created.ID, actor.User, authz.Owner))
+		shared = append(shared, created.Name)
+		l.post(org+"oauth-clients", "oauth-clients", `"service-provider":"github","api-url":"https://api.github.com","http-url":"https://github.com","oauth-token-string":"t"`, "")
 	}
 	for _, place := range []string{app, project} {
 		reply := l.ask(l.ann, patch, "/api/v2/"+place+"/tag-bindings", `{"data":[`+strings.Join(bindings[:min(n, 9)], ",")+`]}`) // at most ten
@@ -167,6 +171,7 @@ func (l *lists) grow(n int) {
 	}
 	reply := l.ask(l.ann, patch, "/api/v2/"+app+"/relationships/remote-state-consumers", `{"data":[`+strings.Join(consumers, ",")+`]}`)
 	require.Equal(l, 204, reply.status, reply.body)
+	require.NoError(l, l.deps.Accounts.SetModuleConsumers(ctx, authz.System(), "acme", shared))
 	l.releases(releases)
 	l.publishStates(n)
 	checks, _ := l.show("", "/api/v2/runs/"+l.judged+"/policy-checks")
@@ -325,7 +330,7 @@ var single = []string{"authentication-token", "output", "input", "download", "js
 
 // everything is an include of all there is to include, and of something else.
 const everything = "include=organization,project,plan,apply,created_by,configuration_version,configuration_version.ingress_attributes,cost_estimate,workspace,task_stages," +
-	"current_run,current_run.plan,current_run.apply,current_configuration_version,current_state_version,locked_by,outputs,readme,vars,effective_tag_bindings,agent_pool," +
+	"current_run,oauth_tokens,owners,organizations,organization.owners,current_run.plan,current_run.apply,current_configuration_version,current_state_version,locked_by,outputs,readme,vars,effective_tag_bindings,agent_pool," +
 	"user,teams,users,organization-memberships,workspaces,projects,policies,current_version,newest_version,workspace_tasks,workspace_tasks.workspace,sourceable," +
 	"actor,comment,task_results,policy_evaluations,subscription,default_project,nonsense"
 
@@ -341,6 +346,9 @@ func (l *lists) costs(of map[string]string, token func(path string) string) map[
 			joined := address
 			if query != "" && strings.HasSuffix(path, "/organization-memberships") {
 				query = "include=user,teams" // which refuses what it does not know
+			}
+			if query != "" && path == "/api/v2/admin/runs" {
+				query = "include=workspace,workspace.organization.owners" // the same
 			}
 			if query != "" {
 				joined += map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")] + query
