@@ -3,7 +3,7 @@
 -- name: ProvisionCandidates
 -- Who has the address already. Who was made by an invitation comes last.
 select id, invited, site_admin from users
- where lower(email) = lower(@email) and @email <> '' and not service_account
+ where lower(email) = lower(@email) and @email <> '' and not service_account and deleted_at is null
  order by invited, created_at, id limit 2 for update;
 
 -- name: UsernameFree

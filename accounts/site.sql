@@ -1,7 +1,8 @@
 -- What site admins do with the users and organizations of the whole site.
 
 -- fragment: SiteUserColumns
-u.id, case when u.invited then '' else u.username end as username, u.email, u.site_admin or u.provisioned_admin as site_admin, u.provisioned_admin, u.service_account, u.invited, u.created_at, u.suspended_at,
+u.id, case when u.invited then '' else u.username end as username, u.email, u.site_admin or u.provisioned_admin as site_admin, u.provisioned_admin, u.service_account, u.invited, u.created_at,
+       coalesce(u.suspended_at, u.deactivated_at) as suspended_at,
        exists (select from totp_factors f where f.user_id = u.id and f.confirmed_at is not null) as two_factor,
        array(select m.organization_id from memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null
               where m.user_id = u.id and m.status = 'active' order by o.name collate "C") as organizations
@@ -10,7 +11,7 @@ u.id, case when u.invited then '' else u.username end as username, u.email, u.si
  where u.deleted_at is null
    and (@query::text = '' or position(lower(@query::text) in lower(u.email)) > 0 or (not u.invited and position(lower(@query::text) in lower(u.username)) > 0))
    and (@admin::boolean is null or (u.site_admin or u.provisioned_admin) = @admin::boolean)
-   and (@suspended::boolean is null or (u.suspended_at is not null) = @suspended::boolean)
+   and (@suspended::boolean is null or (coalesce(u.suspended_at, u.deactivated_at) is not null) = @suspended::boolean)
 
 -- name: SiteUsers
 select {SiteUserColumns} from users u

@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
@@ -19,7 +20,13 @@ type adminUserView struct {
 	IsAdmin          bool      `jsonapi:"attr,is-admin"`
 	IsSuspended      bool      `jsonapi:"attr,is-suspended"`
 	IsServiceAccount bool      `jsonapi:"attr,is-service-account"`
-	related          relations
+
+	// While SCIM is on.
+	IsSCIMManaged *bool      `jsonapi:"attr,is-scim-managed,omitempty"`
+	SCIMUsername  *string    `jsonapi:"attr,scim-username,omitempty"`
+	SCIMUpdatedAt *time.Time `jsonapi:"attr,scim-updated-at,iso8601,omitempty"`
+
+	related relations
 }
 
 func (v *adminUserView) relations() relations { return v.related }
@@ -54,8 +61,14 @@ func (s *server) adminUserViews(r *request, users ...accounts.SiteUser) (items [
 	for _, o := range found {
 		names[o.ID] = o.Name
 	}
+	standings, err := s.SCIM.Standings(r.ctx, siteUserIDs(users))
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, u := range users {
-		items = append(items, newAdminUserView(u, names))
+		v := newAdminUserView(u, names)
+		v.IsSCIMManaged, v.SCIMUsername, v.SCIMUpdatedAt = provisioned(standings, u.ID)
+		items = append(items, v)
 	}
 	if r.includes()["organizations"] {
 		if included, err = s.adminOrganizationViews(r, found); err != nil {
@@ -63,6 +76,14 @@ func (s *server) adminUserViews(r *request, users ...accounts.SiteUser) (items [
 		}
 	}
 	return items, included, nil
+}
+
+func siteUserIDs(users []accounts.SiteUser) []ids.User {
+	list := make([]ids.User, 0, len(users))
+	for _, u := range users {
+		list = append(list, u.ID)
+	}
+	return list
 }
 
 // yesOrNo reads a filter that is true, false or absent.

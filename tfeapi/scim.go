@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"time"
+
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -315,14 +317,21 @@ func (s *server) revokeOldCertificate(r *request) (answer, error) {
 	return samlAnswer(s.SCIM.RevokeOldCertificate(r.ctx, r.actor))
 }
 
-// withStanding says of the user whether an identity provider keeps it; nothing while SCIM is off.
+// provisioned is what a user's document says of it: nothing while SCIM is off.
+func provisioned(standings map[ids.User]scim.Standing, user ids.User) (managed *bool, name *string, updated *time.Time) {
+	standing, known := standings[user]
+	if !known {
+		return nil, nil, nil
+	}
+	if !standing.Managed {
+		return &standing.Managed, nil, nil
+	}
+	return &standing.Managed, &standing.UserName, &standing.UpdatedAt
+}
+
+// withStanding says of the user whether an identity provider keeps it.
 func (s *server) withStanding(r *request, v *userView, user ids.User) (*userView, error) {
 	found, err := s.SCIM.Standings(r.ctx, []ids.User{user})
-	if standing, known := found[user]; known {
-		v.IsSCIMManaged = &standing.Managed
-		if standing.Managed {
-			v.SCIMUsername, v.SCIMUpdatedAt = &standing.UserName, &standing.UpdatedAt
-		}
-	}
+	v.IsSCIMManaged, v.SCIMUsername, v.SCIMUpdatedAt = provisioned(found, user)
 	return v, err
 }

@@ -144,3 +144,29 @@ func TestSAMLIsShownAsOff(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"second", ""}, []string{set.IDPCert, set.OldIDPCert})
 }
+
+// A user whom a site admin deletes is nobody of the identity provider's any more, and may come again as a new one.
+func TestAUserDeletedByASiteAdminIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	admin, _, idp := w.identityProvider()
+	person := scim.Person{UserName: "ada", Email: "ada@corp.test", Active: true, Attributes: json.RawMessage("{}")}
+	ada, err := w.deps.SCIM.CreatePerson(ctx, idp, person)
+	require.NoError(t, err)
+	group, err := w.deps.SCIM.CreateGroup(ctx, idp, scim.Group{DisplayName: "devs", Members: []ids.User{ada.ID}})
+	require.NoError(t, err)
+	list, err := admin.Admin.Users.List(ctx, &tfe.AdminUserListOptions{Query: "ada@"})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	assert.Equal(t, []any{true, "ada"}, []any{*list.Items[0].IsSCIMManaged, *list.Items[0].SCIMUsername})
+
+	require.NoError(t, admin.Admin.Users.Delete(ctx, string(ada.ID)))
+	_, err = w.deps.SCIM.Person(ctx, idp, ada.ID)
+	assert.Error(t, err)
+	group, err = w.deps.SCIM.Group(ctx, idp, group.ID)
+	require.NoError(t, err)
+	assert.Empty(t, group.Members)
+	again, err := w.deps.SCIM.CreatePerson(ctx, idp, person)
+	require.NoError(t, err)
+	assert.NotEqual(t, ada.ID, again.ID)
+}
