@@ -92,6 +92,12 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	require.Len(t, statuses, 1)
 	assert.Equal(t, VersionFailed, statuses[0].Status)
 	assert.NotEmpty(t, statuses[0].Error)
+	_ = w.UploadModule(ctx, v.ID, bytes.NewReader(targz(t, map[string]string{`../"quoted"`: ""}))) // and with what JSON escapes
+	m, err = w.ModuleAt(ctx, w.bob, "acme", vpc)
+	require.NoError(t, err)
+	statuses, err = m.VersionStatuses()
+	require.NoError(t, err)
+	require.Len(t, statuses, 1)
 	assert.Zero(t, w.stored(artifacts.KindModule))
 	_, err = w.InstallableVersions(ctx, w.bob, "acme", "vpc", "aws")
 	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)

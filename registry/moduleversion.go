@@ -254,9 +254,9 @@ func (s *Service) InstallableVersions(ctx context.Context, actor authz.Actor, na
 	return versions, err
 }
 
-// moduleFor finds the module that a configuration means.
+// moduleFor finds the module that a configuration means, also one that another organization shares.
 func moduleFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, namespace, name, provider string) (Module, error) {
-	org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, namespace)
+	org, err := accounts.SourceOf(ctx, tx, actor, accounts.SharedModules, namespace)
 	if err != nil {
 		return Module{}, err
 	}

@@ -7,7 +7,7 @@ select name from organizations where deleted_at is null and lower(name) = lower(
 -- fragment: ModuleColumns
 m.id, m.organization_id as organization, o.name as organization_name, m.registry_name as registry, case m.registry_name when 'private' then o.name else m.namespace end as namespace,
     m.name, m.provider, m.no_code, m.created_at, m.updated_at,
-    coalesce((select json_agg(json_build_object('version', v.version, 'status', v.status, 'error', v.error) order by v.precedence desc, v.version desc) from registry_module_versions v where v.module_id = m.id), '[]')::text::bytea as statuses
+    convert_to(coalesce((select json_agg(json_build_object('version', v.version, 'status', v.status, 'error', v.error) order by v.precedence desc, v.version desc) from registry_module_versions v where v.module_id = m.id), '[]')::text, 'UTF8') as statuses
 
 -- fragment: ModuleMatches
 m.organization_id = @organization_id and (@registry_name = '' or m.registry_name = @registry_name) and (@provider = '' or m.provider = @provider)

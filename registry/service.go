@@ -99,7 +99,7 @@ func storedNamespace(registry Name, namespace string, org accounts.Organization)
 // organizationAs finds the organization that tofu means by a namespace. It writes those of
 // providers in small letters, so the name may have others when it is the only one.
 func organizationAs(ctx context.Context, tx postgres.Tx, actor authz.Actor, namespace string) (accounts.Organization, error) {
-	org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, namespace)
+	org, err := accounts.SourceOf(ctx, tx, actor, accounts.SharedProviders, namespace)
 	if !fault.Is(err, fault.NotFound) || !accounts.Storable(namespace) {
 		return org, err
 	}
@@ -110,7 +110,7 @@ func organizationAs(ctx context.Context, tx postgres.Tx, actor authz.Actor, name
 	if len(names) != 1 || names[0] == namespace {
 		return accounts.Organization{}, err
 	}
-	other, otherErr := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, names[0])
+	other, otherErr := accounts.SourceOf(ctx, tx, actor, accounts.SharedProviders, names[0])
 	if fault.Is(otherErr, fault.NotFound) {
 		return accounts.Organization{}, err // it says what was asked for, and not how another's name is written
 	}

@@ -37,6 +37,7 @@ type world struct {
 	*testing.T
 	*Service
 	db            *postgres.DB
+	who           *accounts.Service
 	acme, rival   accounts.Organization
 	ada, bob, eve authz.Actor
 }
@@ -52,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	objects := artifacts.New(db, storetest.NewMemory(), ring)
 	who := accounts.New(db, objects)
 	spaces := workspaces.New(db, who, objects)
-	w := &world{T: t, db: db, Service: New(db, objects, Limits{Module: 10_000, Provider: 10_000})}
+	w := &world{T: t, db: db, who: who, Service: New(db, objects, Limits{Module: 10_000, Provider: 10_000})}
 	organization := func(name string) accounts.Organization {
 		org, err := spaces.CreateOrganization(ctx, authz.System(), accounts.NewOrganization{Name: name})
 		require.NoError(t, err)
