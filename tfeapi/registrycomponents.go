@@ -78,7 +78,8 @@ func (s *server) listComponentBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return registryBindingsAnswer(s.Registry.ComponentBindings(r.ctx, r.actor, component))
+	pairs, err := s.Registry.ComponentBindings(r.ctx, r.actor, component)
+	return pageOfBindings(r, pairs, err)
 }
 
 func (s *server) deleteComponent(r *request) (answer, error) {

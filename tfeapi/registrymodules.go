@@ -216,15 +216,15 @@ func registryBindings[A any](in input[A]) (*[]registry.TagBinding, error) {
 	return &wanted, nil
 }
 
-func registryBindingsAnswer(pairs []registry.TagBinding, err error) (answer, error) {
+func pageOfBindings(r *request, pairs []registry.TagBinding, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	items := make([]*bindingView, 0, len(pairs))
+	items := make([]view, 0, len(pairs))
 	for _, b := range pairs {
 		items = append(items, &bindingView{ID: string(b.ID), Key: b.Key, Value: b.Value})
 	}
-	return all(items), nil
+	return pageOf(r, items)
 }
 
 func (s *server) listModuleBindings(r *request) (answer, error) {
@@ -232,7 +232,8 @@ func (s *server) listModuleBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return registryBindingsAnswer(s.Registry.ModuleBindings(r.ctx, r.actor, module))
+	pairs, err := s.Registry.ModuleBindings(r.ctx, r.actor, module)
+	return pageOfBindings(r, pairs, err)
 }
 
 func (s *server) deleteModules(r *request) (answer, error) {

@@ -150,7 +150,8 @@ func (s *server) listProviderBindings(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return registryBindingsAnswer(s.Registry.ProviderBindings(r.ctx, r.actor, provider))
+	pairs, err := s.Registry.ProviderBindings(r.ctx, r.actor, provider)
+	return pageOfBindings(r, pairs, err)
 }
 
 func (s *server) deleteProvider(r *request) (answer, error) {

@@ -100,11 +100,14 @@ func (s *server) listSCIMTokens(r *request) (answer, error) {
 		return answer{}, err
 	}
 	list, err := s.Accounts.SCIMTokens(r.ctx, r.actor)
-	items := make([]*tokenView, 0, len(list))
+	if err != nil {
+		return answer{}, err
+	}
+	items := make([]view, 0, len(list))
 	for _, t := range list {
 		items = append(items, newSCIMTokenView(t))
 	}
-	return all(items), err
+	return pageOf(r, items)
 }
 
 func (s *server) createSCIMToken(r *request) (answer, error) {

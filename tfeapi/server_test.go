@@ -133,7 +133,8 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 	s := &server{}
 	open := map[string]bool{}
 	for _, rt := range s.routes() {
-		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t", "{task}", "k", "{parameter}", "p").Replace(rt.path)
+		path := strings.NewReplacer("{organization}", "o", "{workspace}", "w", "{id}", "x", "{variable}", "v", "{token}", "t", "{task}", "k", "{parameter}", "p",
+			"{registry}", "private", "{namespace}", "n", "{module}", "m", "{system}", "s", "{provider}", "q", "{version}", "1.0.0", "{os}", "linux", "{arch}", "amd64", "{key}", "K").Replace(rt.path)
 		require.NotContains(t, path, "{", "a new path variable needs a value here")
 		if rt.open && !strings.HasPrefix(rt.path, "/api/v2/task-results/") { // those ask for the token of a run task
 			open[rt.path] = true
@@ -149,6 +150,8 @@ func TestEveryRouteButTheOpenOnesAsksForAToken(t *testing.T) {
 		"/.well-known/terraform.json": true, "/.well-known/jwks": true, "/.well-known/openid-configuration": true, "/healthz": true, "/readyz": true, "/api/v2/ping": true, "/api/meta/ip-ranges": true, "/api/v2/users/{id}/avatar": true,
 		uploadStateLink.template(): true, uploadJSONStateLink.template(): true, uploadConfigurationLink.template(): true, uploadPolicySetLink.template(): true,
 		planLogLink.template(): true, applyLogLink.template(): true, queryLogLink.template(): true,
+		uploadModuleLink.template(): true, uploadShasumsLink.template(): true, uploadSignatureLink.template(): true, uploadPackageLink.template(): true,
+		archiveLink.template(): true, packageLink.template(): true, shasumsLink.template(): true, signatureLink.template(): true,
 	}, open)
 }
 

@@ -129,8 +129,12 @@ func (s *site) user(name string) accounts.User {
 func (s *site) exec(sql string) {
 	s.Helper()
 	require.NoError(s, postgres.InTx(s.Context(), s.db, "test", func(tx postgres.Tx) error {
-		_, err := postgres.Exec(s.Context(), tx, sql, postgres.Args{})
-		return err
+		for statement := range strings.SplitSeq(sql, "; ") {
+			if _, err := postgres.Exec(s.Context(), tx, statement, postgres.Args{}); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 }
 
