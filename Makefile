@@ -39,7 +39,7 @@ SEED ?= $(shell date +%s)
 chaos: build postgres ## servers, runners, database, store and network break under traffic, then the history is checked (six minutes): make chaos SEED=7; an hour: LONG=1; one test: ONLY=TestChaos
 	cd tests/chaos && CHAOS_SEED="$(SEED)" CHAOS_LONG="$(LONG)" go test -buildvcs=false -count=1 -v -parallel 3 -timeout $(if $(LONG),2h,15m) -run '$(ONLY)' .
 
-conformance: build postgres bubblewrap ## go-tfe's own tests against a development stack, each in one mode (fifteen minutes): make conformance TIER=T1; some of them: ONLY=TestRuns; those that must pass: KEPT=1
+conformance: build postgres bubblewrap ## go-tfe's own tests against a development stack, each in one mode (some minutes): make conformance TIER=T1; some of them: ONLY=TestRuns; those that must pass: KEPT=1
 	@TIER="$(TIER)" ONLY="$(ONLY)" KEPT="$(KEPT)" scripts/conformance.sh
 
 conformance-all: build postgres bubblewrap ## the same, each test in both modes of the suite
