@@ -234,11 +234,16 @@ func (c *call) answerTo(err error) scimerrors.ScimError {
 		answer.Status = http.StatusForbidden
 	case fault.NotFound:
 		answer.Status = http.StatusNotFound
-	case fault.Conflict:
+	case fault.Conflict, fault.Locked, fault.RecoveryHeld:
 		answer.Status, answer.ScimType = http.StatusConflict, scimerrors.ScimTypeUniqueness
 	case fault.Invalid, fault.Malformed, fault.TooLarge:
 		answer.Status, answer.ScimType = http.StatusBadRequest, scimerrors.ScimTypeInvalidValue
-	default: // the database does not answer, say; the identity provider asks again
+	case fault.Exhausted:
+		answer.Status = http.StatusTooManyRequests
+	case fault.Unavailable, fault.Unknown: // the database does not answer; the identity provider asks again
+		c.err = err
+		answer.Status = http.StatusServiceUnavailable
+	default:
 		c.err = err
 		answer.Status = http.StatusInternalServerError
 	}
