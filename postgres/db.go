@@ -66,6 +66,11 @@ func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	if _, set := cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"]; !set {
 		cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"] = "0"
 	}
+	// What lists walk through is in memory or on a disk without arms. With the default of 4 the
+	// planner reads whole tables where an index has all that is asked for.
+	if _, set := cfg.ConnConfig.RuntimeParams["random_page_cost"]; !set {
+		cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
+	}
 	for _, option := range options {
 		option(cfg)
 	}

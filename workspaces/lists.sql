@@ -44,22 +44,50 @@
    and w.id in (select c.workspace_id from current_runs c where c.organization_id = @organization_id and c.status = any(@run_statuses::text[]))
 -- always
 
+-- fragment: InOrder
+case @sort::text when 'name' then w.name end collate "C", case @sort when '-name' then w.name end collate "C" desc,
+                       case @sort when 'current-run.created-at' then w.last_run_at end nulls last,
+                       case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
+                       w.name collate "C"
+
+-- fragment: Backwards
+case @sort::text when 'name' then w.name end collate "C" desc, case @sort when '-name' then w.name end collate "C",
+                       case @sort when 'current-run.created-at' then w.last_run_at end desc nulls first,
+                       case when @sort in ('', '-current-run.created-at') then w.last_run_at end nulls first,
+                       w.name collate "C" desc
+
 -- name: WorkspacePage
 -- How many are selected, and the ids of those on the page. Two searches are quicker than one
--- whose finds are kept: the one counts in an index, the other ends with the page. The second
--- is left out where there is nothing on it.
+-- whose finds are kept: the one counts in an index, the other ends with the page. A page of the
+-- later half is reached from the end. Where nothing is on the page, only the count is taken.
 -- planned anew
 with counted as materialized (
     select count(*) as total from workspaces w where w.deleted_at is null
 {Selected}
 )
 select (select total from counted) as total,
-       array(select w.id from workspaces w where w.deleted_at is null and (select total from counted) > @offset
+       array(select w.id from workspaces w where w.deleted_at is null and (select total from counted) >= @offset::bigint * 2 and (select total from counted) > @offset
 {Selected}
-              order by case @sort::text when 'name' then w.name end collate "C", case @sort when '-name' then w.name end collate "C" desc,
-                       case @sort when 'current-run.created-at' then w.last_run_at end nulls last,
-                       case when @sort in ('', '-current-run.created-at') then w.last_run_at end desc nulls last,
-                       w.name collate "C"
+              order by {InOrder}
+              limit @limit offset @offset)
+       || array(select w.id from (
+                select w.id, w.name, w.last_run_at from workspaces w where w.deleted_at is null and (select total from counted) < @offset * 2 and (select total from counted) > @offset
+{Selected}
+                 order by {Backwards}
+                 limit greatest(least(@limit::bigint, (select total from counted) - @offset), 0) offset greatest((select total from counted) - @offset - @limit, 0)) w
+              order by {InOrder}) as ids;
+
+-- name: WorkspacePageOfFew
+-- WorkspacePage for what is found by tags, pairs or statuses: there is no order in which they
+-- could be found, so all are found once, counted and put in order.
+-- planned anew
+with found as materialized (
+    select w.id, w.name, w.last_run_at from workspaces w where w.deleted_at is null
+{Selected}
+)
+select (select count(*) from found) as total,
+       array(select w.id from found w
+              order by {InOrder}
               limit @limit offset @offset) as ids;
 
 -- name: PairsInherited

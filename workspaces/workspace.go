@@ -360,7 +360,11 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 			}
 			applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
 		}
-		found, err := postgres.One[pageOf](ctx, tx, queries.For("WorkspacePage", applies), args)
+		page := "WorkspacePage"
+		if applies["tags"] || applies["own pairs"] || applies["inherited pairs"] || applies["statuses"] {
+			page = "WorkspacePageOfFew"
+		}
+		found, err := postgres.One[pageOf](ctx, tx, queries.For(page, applies), args)
 		if total = found.Total; err != nil || len(found.IDs) == 0 {
 			return err
 		}
