@@ -101,6 +101,17 @@ func (s suite) run(ctx context.Context, j job, dir string, environ []string, lim
 	return r
 }
 
+// skipMessage is what a test said last before it skipped itself: its line of the log, without the place.
+func skipMessage(output string) string {
+	message := "it says no reason"
+	for _, found := range logged.FindAllStringSubmatch(output, -1) {
+		message = strings.TrimSpace(found[1])
+	}
+	return message
+}
+
+var logged = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
+
 var verdict = regexp.MustCompile(`(?m)--- (PASS|FAIL|SKIP): (\S+) \(\d`)
 
 // judge reads the output of a test process.
@@ -117,7 +128,7 @@ func judge(j job, output string, exitedWell bool) result {
 		case name == j.Test:
 			r.Passed = said == "PASS" && exitedWell
 			if said == "SKIP" {
-				r.Skipped, r.Reason = true, "skipped itself"
+				r.Skipped, r.Reason = true, skipMessage(output)
 			}
 		}
 	}
