@@ -22,9 +22,10 @@ func TestJudgeReadsWhatATestProcessSays(t *testing.T) {
 	assert.False(t, r.Good(), "a subtest that was planned was not reached")
 	assert.False(t, judge(j, output, false).Passed, "a panic after it counts")
 	assert.False(t, judge(j, "\x16=== RUN   TestThing\npanic: x\n", false).Passed)
-	skipped := judge(j, "\x16=== RUN   TestThing\n    some_test.go:7: first there is this\n    helper_test.go:70: Set SOMETHING to run it.\n\x16--- SKIP: TestThing (0.00s)\n", true)
+	skipped := judge(j, "\x16=== RUN   TestThing\n    helper_test.go:70: Set SOMETHING to run it.\n    helper_test.go:80: cleaned up\n\x16--- SKIP: TestThing (0.00s)\n", true)
 	assert.True(t, skipped.Skipped && !skipped.Passed)
-	assert.Equal(t, "Set SOMETHING to run it.", skipped.Reason)
+	assert.Equal(t, "Set SOMETHING to run it.; cleaned up", skipped.Reason)
+	assert.Equal(t, "it says no reason", judge(j, "\x16--- SKIP: TestThing (0.00s)\n", true).Reason)
 }
 
 func TestATestCountsOnceOverItsModesAndAKeptOneInEach(t *testing.T) {

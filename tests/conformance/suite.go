@@ -101,13 +101,17 @@ func (s suite) run(ctx context.Context, j job, dir string, environ []string, lim
 	return r
 }
 
-// skipMessage is what a test said last before it skipped itself: its line of the log, without the place.
+// skipMessage is what a test that skipped itself has logged, without the places. What its clean-up logs
+// looks the same, and comes after the reason.
 func skipMessage(output string) string {
-	message := "it says no reason"
+	var said []string
 	for _, found := range logged.FindAllStringSubmatch(output, -1) {
-		message = strings.TrimSpace(found[1])
+		said = append(said, strings.TrimSpace(found[1]))
 	}
-	return message
+	if len(said) == 0 {
+		return "it says no reason"
+	}
+	return strings.Join(said, "; ")
 }
 
 var logged = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
