@@ -73,7 +73,7 @@ func TestPublicationRefusesWhatCannotBeJudgedBy(t *testing.T) {
 		wantRefused(t, b, "names no rule")
 		assert.True(t, publish(ctx, b, limits).Unanswered, "that is all that is wrong with %q", query)
 	}
-	b.Modules[0].Content += "\ntest_it if deny == 1\n"
+	b.Modules[0].Content += "\ntest_it if count(deny) == 1\n"
 	assert.False(t, publish(ctx, b, limits).Unanswered, "a test fails besides")
 }
 
