@@ -62,6 +62,7 @@ type actorRow struct {
 	GrantOrganizations []ids.Organization
 	GrantScopes        []string
 	GrantLevels        []string
+	Barred             []ids.Organization
 	Token              ids.Token // empty when it was none that showed who asks
 	TokenKind          TokenKind
 	Team               ids.Team
@@ -72,6 +73,14 @@ type actorRow struct {
 
 func (r actorRow) actor() authz.Actor {
 	a := authz.Actor{Kind: authz.UserActor, User: r.UserID, Name: r.Username, SiteAdmin: r.SiteAdmin, Roles: r.roles(), Grants: r.grants(), Token: r.Token}
+	for _, org := range r.Barred {
+		if a.Barred == nil {
+			a.Barred = map[ids.Organization]bool{}
+		}
+		a.Barred[org] = true
+		delete(a.Roles, org)
+		delete(a.Grants, org)
+	}
 	switch {
 	case r.ServiceAccount: // of a team that may be gone, and then it has no rights
 		a.Kind, a.Team, a.Name = authz.TeamActor, r.Team, r.TeamName

@@ -28,8 +28,22 @@ type Organization struct {
 	SessionTimeout       *int            // minutes without use after which members are signed out of the pages, where that is sooner than for everybody
 	SessionRemember      *int            // the same after they have signed in, used or not
 	ForceDeleteAllowed   bool            // members who may delete a workspace may do so with what it manages
-	RetentionID          ids.RetentionPolicy
-	RetentionDays        *int // nil: nothing is deleted
+	UserTokensEnabled    bool            // false: no token of a user reaches it
+	CommitStatuses
+	FeatureSet       FeatureSet // that holds now
+	FeatureSetEndsAt *time.Time // nil: it does not end
+	FeatureSetEnded  bool
+	GlobalRunTasks   bool // run tasks can be asked by all workspaces
+	RetentionID      ids.RetentionPolicy
+	RetentionDays    *int // nil: nothing is deleted
+}
+
+// CommitStatuses are what an organization says about its VCS connections, of which there are
+// none: they are kept and shown, and nothing reads them.
+type CommitStatuses struct {
+	AggregatedCommitStatus    bool
+	PassingCommitStatuses     bool // also of plans that nothing triggered; not beside the first
+	SpeculativePlanManagement bool
 }
 
 // Placement is where runs of its workspaces are executed when nothing else is said.
@@ -51,11 +65,20 @@ type OrganizationSettings struct {
 	SessionTimeout       *int             // 0 is none
 	SessionRemember      *int             // 0 is none
 	ForceDeleteAllowed   *bool
+	UserTokensEnabled    *bool
+
+	AggregatedCommitStatus, PassingCommitStatuses, SpeculativePlanManagement *bool
 }
 
 const longestSession = 14 * 24 * 60 // minutes
 
-func (c OrganizationSettings) check() error {
+// check refuses settings that cannot be, beside those of before.
+func (c OrganizationSettings) check(before CommitStatuses) error {
+	set(&before.AggregatedCommitStatus, c.AggregatedCommitStatus)
+	set(&before.PassingCommitStatuses, c.PassingCommitStatuses)
+	if before.AggregatedCommitStatus && before.PassingCommitStatuses {
+		return Invalid("aggregated-commit-status-enabled", "Aggregated commit status and send passing statuses for untriggered speculative plans exclude each other: turn one off")
+	}
 	for field, minutes := range map[string]*int{"session-timeout": c.SessionTimeout, "session-remember": c.SessionRemember} {
 		if minutes != nil && (*minutes < 0 || *minutes > longestSession) {
 			return Invalid(field, "The time of a session must be 1 to %d minutes, or null", longestSession)
@@ -69,7 +92,24 @@ func (c OrganizationSettings) args(id ids.Organization, name, email *string, p P
 	return postgres.Args{
 		"id": id, "name": name, "email": email, "default_execution_mode": string(p.Mode), "default_agent_pool_id": p.PoolOrNull(),
 		"session_timeout": c.SessionTimeout, "session_remember": c.SessionRemember, "force_delete_allowed": c.ForceDeleteAllowed,
+		"user_tokens_enabled": c.UserTokensEnabled, "aggregated_commit_status": c.AggregatedCommitStatus,
+		"passing_commit_statuses": c.PassingCommitStatuses, "speculative_plan_management": c.SpeculativePlanManagement,
 	}
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// checkLockout refuses to shut out user tokens to whoever asks with one: the next request would
+// be refused, and nobody could take it back with what it has in hand.
+func (c OrganizationSettings) checkLockout(actor authz.Actor) error {
+	if c.UserTokensEnabled == nil || *c.UserTokensEnabled || actor.Kind != authz.UserActor || actor.Token == "" {
+		return nil
+	}
+	return Invalid("user-tokens-enabled", "You ask with a user token, which would not reach the organization any more. Turn user tokens off with a token of the owners team")
 }
 
 var organizationName = regexp.MustCompile(`^[A-Za-z0-9_-]{3,40}$`)
@@ -96,7 +136,10 @@ func (s *Service) CreateOrganization(ctx context.Context, tx postgres.Tx, actor 
 	if err := checkEmail(n.Email); err != nil {
 		return Organization{}, err
 	}
-	if err := n.check(); err != nil {
+	if err := n.check(CommitStatuses{}); err != nil {
+		return Organization{}, err
+	}
+	if err := n.checkLockout(actor); err != nil {
 		return Organization{}, err
 	}
 	placement, err := Placement{Mode: Remote}.Changed("default-", "Default agent pool", n.DefaultExecutionMode, n.DefaultAgentPool)
@@ -136,7 +179,7 @@ type OrganizationChanges struct {
 // transaction. It is refused like CreateOrganization, and allowed to owners too. What the
 // organization's workspaces inherit is changed by package workspaces, which calls this.
 func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, name string, c OrganizationChanges) (Organization, error) {
-	before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationUpdate, name)
+	before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationSettings, name)
 	if err != nil {
 		return Organization{}, err
 	}
@@ -150,7 +193,10 @@ func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, 
 			return Organization{}, err
 		}
 	}
-	if err := c.check(); err != nil {
+	if err := c.check(before.CommitStatuses); err != nil {
+		return Organization{}, err
+	}
+	if err := c.checkLockout(actor); err != nil {
 		return Organization{}, err
 	}
 	placement, err := before.Placement().Changed("default-", "Default agent pool", c.DefaultExecutionMode, c.DefaultAgentPool)
@@ -171,20 +217,7 @@ func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, 
 	}
 	return org, audit.Append(ctx, tx, audit.Entry{
 		Organization: org.ID, Actor: actor, Action: "organization.updated", ObjectKind: "organization", ObjectID: string(org.ID),
-		Details: map[string]any{"name_before": before.Name, "name": org.Name, "default_execution_mode": org.DefaultExecutionMode, "force_delete_allowed": org.ForceDeleteAllowed},
-	})
-}
-
-// Record writes down that the actor, who must have the right to action, asked for something
-// about an organization that changes none of its rows.
-func (s *Service) Record(ctx context.Context, actor authz.Actor, action authz.Action, o Organization, what string, details map[string]any) error {
-	if err := authz.Allow(actor, action, authz.Object{Organization: o.ID, Noun: "organization", Name: o.Name}); err != nil {
-		return err
-	}
-	return postgres.InTx(ctx, s.db, "accounts.record", func(tx postgres.Tx) error {
-		return audit.Append(ctx, tx, audit.Entry{
-			Organization: o.ID, Actor: actor, Action: what, ObjectKind: "organization", ObjectID: string(o.ID), Details: details,
-		})
+		Details: map[string]any{"name_before": before.Name, "name": org.Name, "default_execution_mode": org.DefaultExecutionMode, "force_delete_allowed": org.ForceDeleteAllowed, "user_tokens_enabled": org.UserTokensEnabled},
 	})
 }
 
@@ -260,7 +293,7 @@ func (s *Service) Organizations(ctx context.Context, actor authz.Actor, search s
 	visible := organizationsOf(actor)
 	args := postgres.Args{
 		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible, "search": search,
-		"limit": int64(math.MaxInt64), "offset": int64(0),
+		"barred": slices.AppendSeq([]ids.Organization{}, maps.Keys(actor.Barred)), "limit": int64(math.MaxInt64), "offset": int64(0),
 	}
 	if page != (Page{}) {
 		args["limit"], args["offset"] = page.Limit(), page.Offset()
@@ -271,7 +304,7 @@ func (s *Service) Organizations(ctx context.Context, actor authz.Actor, search s
 		if orgs, err = postgres.All[Organization](ctx, tx, queries.Get("Organizations"), args); err != nil {
 			return err
 		}
-		total, err = postgres.Value[int](ctx, tx, queries.Get("OrganizationsCount"), postgres.Args{"all": args["all"], "visible": visible, "search": search})
+		total, err = postgres.Value[int](ctx, tx, queries.Get("OrganizationsCount"), args)
 		return err
 	})
 	return orgs, total, err

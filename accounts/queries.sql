@@ -56,6 +56,10 @@ t.revoked_at is null and (t.expires_at is null or t.expires_at > clock_timestamp
 -- name: TokenActor
 -- Whoever a token that counts stands for, with all it may do. A token without a user is the organization's.
 select {ActorColumns}, t.id as token, t.kind as token_kind,
+       -- Of those that it would get into, where no user does so by a token.
+       array(select b.id from organizations b
+              where not b.user_tokens_enabled and b.deleted_at is null and t.kind = 'user'
+                and (u.site_admin or u.provisioned_admin or exists (select from memberships m where m.organization_id = b.id and m.user_id = u.id and m.status = 'active'))) as barred,
        coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, coalesce(o.id, '') as organization, coalesce(o.name, '') as organization_name
   from tokens t
   left join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null
@@ -66,7 +70,7 @@ select {ActorColumns}, t.id as token, t.kind as token_kind,
 
 -- name: UserActor
 -- A user, or the account of a team, with its rights as they are now, whoever asks.
-select {ActorColumns}, '' as token, '' as token_kind,
+select {ActorColumns}, '' as token, '' as token_kind, '{}'::text[] as barred,
        coalesce(team.id, '') as team, coalesce(team.name, '') as team_name, '' as organization, '' as organization_name
   from users u
   left join teams team on team.service_user_id = u.id
@@ -103,7 +107,7 @@ select @hash, id from users u where id = @user_id and password_hash = @password_
 
 -- name: SessionActor
 -- The user behind a session that counts. Its idle time and its whole life are bounded.
-select {ActorColumns}, '' as token, 'user' as token_kind, '' as team, '' as team_name, '' as organization, '' as organization_name
+select {ActorColumns}, '' as token, 'user' as token_kind, '{}'::text[] as barred, '' as team, '' as team_name, '' as organization, '' as organization_name
   from sessions s
   join users u on u.id = s.user_id and {UserCounts}
   {ActorRights}
@@ -354,14 +358,20 @@ on conflict (organization_id, user_id) do update set role = excluded.role, statu
 organizations.id, organizations.name, organizations.email, organizations.created_at,
        coalesce((select p.id from projects p where p.organization_id = organizations.id and p.is_default), '') as default_project,
        organizations.default_execution_mode, coalesce(organizations.default_agent_pool_id, '') as default_agent_pool,
-       organizations.session_timeout, organizations.session_remember, organizations.force_delete_allowed,
+       organizations.session_timeout, organizations.session_remember, organizations.force_delete_allowed, organizations.user_tokens_enabled,
+       organizations.aggregated_commit_status, organizations.passing_commit_statuses, organizations.speculative_plan_management,
+       feature_set_now(organizations.feature_set, organizations.feature_set_ends_at) as feature_set, organizations.feature_set_ends_at,
+       coalesce(organizations.feature_set_ends_at <= clock_timestamp(), false) as feature_set_ended,
+       has_global_run_tasks(organizations.feature_set, organizations.feature_set_ends_at) as global_run_tasks,
        coalesce((select d.id from data_retention_policies d where d.organization_id = organizations.id and d.workspace_id is null), '') as retention_id,
        (select d.days from data_retention_policies d where d.organization_id = organizations.id and d.workspace_id is null) as retention_days
 
 -- name: OrganizationInsert
-insert into organizations (id, name, email, default_execution_mode, default_agent_pool_id, session_timeout, session_remember, force_delete_allowed)
+insert into organizations (id, name, email, default_execution_mode, default_agent_pool_id, session_timeout, session_remember, force_delete_allowed, user_tokens_enabled,
+                           aggregated_commit_status, passing_commit_statuses, speculative_plan_management)
 values (@id, @name::text, @email::text, @default_execution_mode, @default_agent_pool_id, nullif(@session_timeout::integer, 0), nullif(@session_remember::integer, 0),
-        coalesce(@force_delete_allowed::boolean, true))
+        coalesce(@force_delete_allowed::boolean, true), coalesce(@user_tokens_enabled::boolean, true),
+        coalesce(@aggregated_commit_status::boolean, false), coalesce(@passing_commit_statuses::boolean, false), coalesce(@speculative_plan_management::boolean, false))
 returning {OrganizationColumns};
 
 -- name: OrganizationUpdate
@@ -370,7 +380,11 @@ update organizations
        default_execution_mode = @default_execution_mode, default_agent_pool_id = @default_agent_pool_id,
        session_timeout = nullif(coalesce(@session_timeout::integer, session_timeout), 0),
        session_remember = nullif(coalesce(@session_remember::integer, session_remember), 0),
-       force_delete_allowed = coalesce(@force_delete_allowed::boolean, force_delete_allowed)
+       force_delete_allowed = coalesce(@force_delete_allowed::boolean, force_delete_allowed),
+       user_tokens_enabled = coalesce(@user_tokens_enabled::boolean, user_tokens_enabled),
+       aggregated_commit_status = coalesce(@aggregated_commit_status::boolean, aggregated_commit_status),
+       passing_commit_statuses = coalesce(@passing_commit_statuses::boolean, passing_commit_statuses),
+       speculative_plan_management = coalesce(@speculative_plan_management::boolean, speculative_plan_management)
  where id = @id and deleted_at is null
 returning {OrganizationColumns};
 
@@ -390,7 +404,7 @@ select {OrganizationColumns} from organizations where id = @id and deleted_at is
 
 -- fragment: SelectedOrganizations
 from organizations
- where deleted_at is null and (@all::boolean or id = any(@visible::text[]))
+ where deleted_at is null and (@all::boolean or id = any(@visible::text[])) and not id = any(@barred::text[])
    and (position(lower(@search::text) in lower(name)) > 0 or position(lower(@search::text) in lower(email)) > 0)
 
 -- name: Organizations

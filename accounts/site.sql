@@ -69,7 +69,7 @@ select not s.limit_user_organization_creation
   from site_settings s;
 
 -- fragment: SiteOrganizationColumns
-o.id, o.name, o.email, o.created_at, o.disabled_at, o.workspace_limit, o.plan_timeout_seconds, o.apply_timeout_seconds, o.global_module_sharing, o.global_provider_sharing,
+o.id, o.name, o.email, o.created_at, o.disabled_at, o.workspace_limit, o.plan_timeout_seconds, o.apply_timeout_seconds, o.global_module_sharing, o.global_provider_sharing, o.user_tokens_enabled,
        array(select m.user_id from memberships m where m.organization_id = o.id and m.role = 'owner' and m.status = 'active' order by m.user_id) as owners
 
 -- fragment: SelectedSiteOrganizations
@@ -100,8 +100,15 @@ update organizations
        plan_timeout_seconds = coalesce(@plan_timeout_seconds::integer, plan_timeout_seconds),
        apply_timeout_seconds = coalesce(@apply_timeout_seconds::integer, apply_timeout_seconds),
        global_module_sharing = coalesce(@global_module_sharing::boolean, global_module_sharing),
-       global_provider_sharing = coalesce(@global_provider_sharing::boolean, global_provider_sharing)
+       global_provider_sharing = coalesce(@global_provider_sharing::boolean, global_provider_sharing),
+       user_tokens_enabled = coalesce(@user_tokens_enabled::boolean, user_tokens_enabled)
  where id = @id and deleted_at is null;
+
+-- name: Subscribe
+-- One that would have ended already is not begun.
+update organizations set feature_set = @feature_set, feature_set_ends_at = @ends_at::timestamptz
+ where id = @id and deleted_at is null and (@ends_at::timestamptz is null or @ends_at::timestamptz > clock_timestamp())
+returning {OrganizationColumns};
 
 -- name: ModuleConsumersClear
 delete from module_consumers where organization_id = @id;

@@ -23,6 +23,7 @@ type SiteOrganization struct {
 	ApplyTimeoutSeconds   *int
 	GlobalModuleSharing   bool // every organization may use its modules
 	GlobalProviderSharing bool
+	UserTokensEnabled     bool
 	Owners                []ids.User
 }
 
@@ -34,6 +35,7 @@ type SiteOrganizationChanges struct {
 	NoWorkspaceLimit                           bool // of its own: the site's holds again
 	PlanTimeout, ApplyTimeout                  *time.Duration
 	GlobalModuleSharing, GlobalProviderSharing *bool
+	UserTokensEnabled                          *bool // the way back when nobody has a token that reaches the organization
 }
 
 const mostModuleConsumers = 1000
@@ -109,6 +111,7 @@ func (s *Service) UpdateSiteOrganization(ctx context.Context, actor authz.Actor,
 	args := postgres.Args{
 		"disabled": c.Disabled, "workspace_limit": c.WorkspaceLimit, "no_workspace_limit": c.NoWorkspaceLimit,
 		"global_module_sharing": c.GlobalModuleSharing, "global_provider_sharing": c.GlobalProviderSharing,
+		"user_tokens_enabled": c.UserTokensEnabled,
 	}
 	for attribute, limit := range map[string]*time.Duration{"plan-timeout": c.PlanTimeout, "apply-timeout": c.ApplyTimeout} {
 		column := map[string]string{"plan-timeout": "plan_timeout_seconds", "apply-timeout": "apply_timeout_seconds"}[attribute]
@@ -137,6 +140,7 @@ func (s *Service) UpdateSiteOrganization(ctx context.Context, actor authz.Actor,
 			Details: map[string]any{
 				"disabled": o.DisabledAt != nil, "workspace_limit": o.WorkspaceLimit, "plan_timeout_seconds": o.PlanTimeoutSeconds, "apply_timeout_seconds": o.ApplyTimeoutSeconds,
 				"global_module_sharing": o.GlobalModuleSharing, "global_provider_sharing": o.GlobalProviderSharing,
+				"user_tokens_enabled": o.UserTokensEnabled,
 			},
 		})
 	})

@@ -5,25 +5,26 @@ type Action string
 
 // The actions. Those of an organization come first, then those of a project and of a workspace.
 const (
-	OrganizationRead   Action = "organization:read"
-	OrganizationCreate Action = "organization:create"
-	OrganizationUpdate Action = "organization:update"
-	OrganizationDelete Action = "organization:delete"
-	OrganizationTokens Action = "organization:tokens" // make and take away the tokens of the organization itself
-	AuditRead          Action = "audit:read"
-	MembershipManage   Action = "membership:manage"
-	TeamsManage        Action = "teams:manage"
-	TeamsAccess        Action = "teams:organization-access" // say what a team may do in the whole organization
-	TeamsReadSecret    Action = "teams:read-secret"
-	PoliciesRead       Action = "policies:read"
-	PoliciesManage     Action = "policies:manage"
-	PoliciesOverride   Action = "policies:override"
-	PoliciesDelegate   Action = "policies:delegate-override"
-	VCSManage          Action = "vcs-settings:manage"
-	ProvidersManage    Action = "providers:manage"
-	ModulesManage      Action = "modules:manage"
-	RunTasksManage     Action = "run-tasks:manage"
-	AgentPoolsManage   Action = "agent-pools:manage"
+	OrganizationRead     Action = "organization:read"
+	OrganizationCreate   Action = "organization:create"
+	OrganizationUpdate   Action = "organization:update"
+	OrganizationSettings Action = "organization:settings" // change what PATCH of the organization itself changes
+	OrganizationDelete   Action = "organization:delete"
+	OrganizationTokens   Action = "organization:tokens" // make and take away the tokens of the organization itself
+	AuditRead            Action = "audit:read"
+	MembershipManage     Action = "membership:manage"
+	TeamsManage          Action = "teams:manage"
+	TeamsAccess          Action = "teams:organization-access" // say what a team may do in the whole organization
+	TeamsReadSecret      Action = "teams:read-secret"
+	PoliciesRead         Action = "policies:read"
+	PoliciesManage       Action = "policies:manage"
+	PoliciesOverride     Action = "policies:override"
+	PoliciesDelegate     Action = "policies:delegate-override"
+	VCSManage            Action = "vcs-settings:manage"
+	ProvidersManage      Action = "providers:manage"
+	ModulesManage        Action = "modules:manage"
+	RunTasksManage       Action = "run-tasks:manage"
+	AgentPoolsManage     Action = "agent-pools:manage"
 
 	ProjectRead        Action = "project:read"
 	ProjectCreate      Action = "project:create"
@@ -68,7 +69,7 @@ const Provision Action = "scim:provision"
 
 // Actions lists every action in an organization, for tests and for drawing permissions.
 var Actions = []Action{
-	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationDelete, OrganizationTokens, AuditRead,
+	OrganizationRead, OrganizationCreate, OrganizationUpdate, OrganizationSettings, OrganizationDelete, OrganizationTokens, AuditRead,
 	MembershipManage, TeamsManage, TeamsAccess, TeamsReadSecret, PoliciesRead, PoliciesManage, PoliciesOverride, PoliciesDelegate,
 	VCSManage, ProvidersManage, ModulesManage, RunTasksManage, AgentPoolsManage,
 	ProjectRead, ProjectCreate, ProjectUpdate, ProjectDelete, ProjectTeamsRead, ProjectTeamsManage, VariableSetsRead, VariableSetsWrite, WorkspaceCreate,

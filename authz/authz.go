@@ -48,6 +48,7 @@ type Actor struct {
 	SiteAdmin bool
 	Roles     map[ids.Organization]Role
 	Grants    map[ids.Organization]Grants // beyond the role; none where no team gives any
+	Barred    map[ids.Organization]bool   // those of the actor's that a token of a user does not reach, when it came with one
 	Token     ids.Token                   // that was shown, of a UserActor, TeamActor, OrganizationActor or SCIMActor
 	Session   string                      // of a UserActor signed in to the pages: the digest of the session's secret, in hex
 
@@ -100,12 +101,12 @@ func (a Actor) IsPerson() bool { return a.Kind == UserActor }
 
 // IsOwner tells whether the actor is an owner of the organization, or as good as one.
 func (a Actor) IsOwner(org ids.Organization) bool {
-	return a.Kind == SystemActor || a.SiteAdmin || a.Roles[org] == Owner
+	return a.Kind == SystemActor || (!a.Barred[org] && (a.SiteAdmin || a.Roles[org] == Owner))
 }
 
 // InTeam tells whether the actor belongs to the team now, or acts by the team's token.
 func (a Actor) InTeam(org ids.Organization, team ids.Team) bool {
-	return slices.Contains(a.Grants[org].Teams, team)
+	return !a.Barred[org] && slices.Contains(a.Grants[org].Teams, team)
 }
 
 // Object is what an action is about. Noun and Name only serve the error text. An object
@@ -128,7 +129,7 @@ func Can(actor Actor, action Action, object Object) bool {
 	case SystemActor:
 		return true
 	case UserActor:
-		return actor.SiteAdmin || granted(actor, action, object)
+		return !actor.Barred[object.Organization] && (actor.SiteAdmin || granted(actor, action, object))
 	case TeamActor:
 		return !personal[action] && granted(actor, action, object)
 	case OrganizationActor:
@@ -168,10 +169,14 @@ func anyGives(levels []Level, action Action) bool {
 func (r Role) level() Level { return Level("organization:" + string(r)) }
 
 // Allow answers nil when actor may do action to object. Otherwise it answers
-// NotFound when the actor may not even see the object, and Forbidden when it may.
+// NotFound when the actor may not even see the object, Forbidden when it may, and
+// Unauthenticated when it belongs to the organization and came with a token that does not count there.
 func Allow(actor Actor, action Action, object Object) error {
 	if Can(actor, action, object) {
 		return nil
+	}
+	if actor.Barred[object.Organization] {
+		return fault.New(fault.Unauthenticated, "user_tokens_disabled", "This organization takes no tokens of users. Use the token of a team or of the organization, or sign in to the pages.")
 	}
 	see := OrganizationRead
 	switch {

@@ -133,7 +133,7 @@ func TestVisibleButNotAllowedIsForbiddenAndNamesTheAction(t *testing.T) {
 }
 
 // A program is no person: the token of the owners team does what the team may do in
-// its workspaces, and nothing to the organization itself.
+// its workspaces, changes the organization's settings, and nothing else of the organization itself.
 func TestTokensOfTeamsAndOrganizations(t *testing.T) {
 	team := user(authz.Owner)
 	team.Kind, team.Team = authz.TeamActor, "team-1"
@@ -167,6 +167,9 @@ func TestWhereSaysTheSameAsCan(t *testing.T) {
 			Projects: map[ids.Project][]authz.Level{prj: {level}}, Workspaces: map[ids.Workspace][]authz.Level{"ws-3": {level}},
 		}))
 	}
+	barred := with(authz.Grants{Projects: map[ids.Project][]authz.Level{prj: {"project:admin"}}})
+	barred.Barred = map[ids.Organization]bool{org: true}
+	actors = append(actors, barred)
 	for _, actor := range actors {
 		for _, action := range authz.Actions {
 			scope := authz.Where(actor, action, org)
@@ -176,6 +179,21 @@ func TestWhereSaysTheSameAsCan(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever an actor has in an organization that its token does not reach is nothing there, also what a later
+// look at its rights brings.
+func TestATokenThatDoesNotReachAnOrganization(t *testing.T) {
+	actor := with(authz.Grants{Teams: []ids.Team{"team-1"}, Levels: []authz.Level{"workspace:admin"}})
+	actor.SiteAdmin, actor.Roles[org], actor.Roles[otherOrg] = true, authz.Owner, authz.Member
+	actor.Barred = map[ids.Organization]bool{org: true}
+	for _, action := range authz.Actions {
+		assert.Falsef(t, authz.Can(actor, action, workspace), "%s", action)
+		assert.Truef(t, fault.Is(authz.Allow(actor, action, workspace), fault.Unauthenticated), "%s", action)
+		assert.Truef(t, authz.Can(actor, action, authz.Object{Organization: otherOrg}), "%s elsewhere", action)
+	}
+	assert.False(t, actor.IsOwner(org) || actor.InTeam(org, "team-1"))
+	assert.True(t, actor.IsOwner(otherOrg))
 }
 
 func TestWhoIsInATeam(t *testing.T) {

@@ -29,7 +29,7 @@ func Where(actor Actor, action Action, org ids.Organization) Scope {
 		scope.All = true
 		return scope
 	}
-	if actor.Kind == TeamActor && personal[action] {
+	if actor.Barred[org] || (actor.Kind == TeamActor && personal[action]) {
 		return scope
 	}
 	for project, levels := range actor.Grants[org].Projects {

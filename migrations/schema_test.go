@@ -234,6 +234,8 @@ var refusals = []struct{ sqlstate, constraint, sql string }{
 	{"23505", "policy_sets_name", "insert into policy_sets (id, organization_id, name, kind) values ('polset-2', 'org-a', 's', 'opa')"},
 	{"23514", "policies_kind", "update policies set kind = 'cedar'"},
 	{"23514", "policies_level", "update policies set enforcement_level = 'perhaps'"},
+	{"23514", "policies_query_awaited", "update policies set query_awaited = 'data.q.deny'"},
+	{"23514", "policies_query_awaited", "update policies set content_sealed = '', query = 'data.q.deny', query_awaited = 'data.q.deny'"},
 	{"23505", "policies_name", "insert into policies (id, organization_id, name, kind, enforcement_level) values ('pol-2', 'org-a', 'p', 'opa', 'advisory')"},
 	{"23514", "policy_set_versions_source", "update policy_set_versions set source = 'nowhere'"},
 	{"23514", "policy_set_versions_status", "update policy_set_versions set status = 'perhaps'"},

@@ -10,6 +10,8 @@ func init() {
 		{"23514", "organizations_pool_with_mode", "update organizations set default_execution_mode = 'agent'"},
 		{"23514", "organizations_session_timeout", "update organizations set session_timeout = 0"},
 		{"23514", "organizations_session_remember", "update organizations set session_remember = 20161"},
+		{"23514", "organizations_feature_set", "update organizations set feature_set = 'gold'"},
+		{"23514", "organizations_commit_statuses", "update organizations set aggregated_commit_status = true, passing_commit_statuses = true"},
 		{"23514", "projects_execution_mode", "update projects set default_execution_mode = 'elsewhere'"},
 		{"23514", "projects_pool_with_mode", "update projects set default_execution_mode = 'remote', default_agent_pool_id = 'apool-1'"},
 		{"23514", "workspaces_triggers", "update workspaces set trigger_prefixes = '{/a}', trigger_patterns = '{/b}'"},

@@ -390,7 +390,7 @@ func TestAPolicyIsCompiledWhenItComes(t *testing.T) {
 	content, err := w.DownloadPolicy(ctx, w.member, p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, old, string(content))
-	query := "data.p.nothing"
+	query := "not data.p.deny"
 	_, err = w.UpdatePolicy(ctx, w.owner, p.ID, PolicyChanges{Query: &query})
 	wantCode(t, err, fault.Invalid, "policy_refused")
 	modern := evaluator.V1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -26,7 +27,8 @@ type Policy struct {
 	Name             string
 	Description      string
 	Kind             Kind
-	Query            string // of OPA: the rule whose members are the violations
+	Query            string // of OPA: the rule whose members are the violations. The content answers it
+	Awaited          string // a query that waits for content that answers it; empty when none does
 	Level            string
 	Path             string // the name of its file
 	ContentSealed    []byte // nil before the first upload
@@ -41,6 +43,31 @@ type NewPolicy struct {
 	Kind              Kind // empty: Sentinel
 	Query, Level      string
 	Path              string // empty: its name
+}
+
+// Wanted is the query that was said last, whether the content answers it or not.
+func (p Policy) Wanted() string {
+	if p.Awaited != "" {
+		return p.Awaited
+	}
+	return p.Query
+}
+
+// InForce is the query that plans are judged by; empty before there is content.
+func (p Policy) InForce() string {
+	if p.ContentSealed == nil {
+		return ""
+	}
+	return p.Query
+}
+
+// ask makes query the one that is wanted: in force when the content answers it, else awaited.
+func (p *Policy) ask(query string, answered bool) {
+	if p.Awaited = ""; answered {
+		p.Query = query
+	} else if query != p.Query {
+		p.Awaited = query
+	}
 }
 
 // PolicyChanges are what an update says; what is absent stays.
@@ -59,7 +86,7 @@ func (p Policy) check() error {
 	if !slices.Contains(levels(p.Kind), p.Level) {
 		return accounts.Invalid("enforcement-level", "Enforcement level must be one of %s", strings.Join(levels(p.Kind), ", "))
 	}
-	for field, text := range map[string]string{"query": p.Query, "path": p.Path, "description": p.Description} {
+	for field, text := range map[string]string{"query": p.Wanted(), "path": p.Path, "description": p.Description} {
 		if err := accounts.CheckText(field, field, text, maxDescription); err != nil {
 			return err
 		}
@@ -69,7 +96,8 @@ func (p Policy) check() error {
 
 func (p Policy) args() postgres.Args {
 	return postgres.Args{
-		"id": p.ID, "organization_id": p.Organization, "name": p.Name, "description": p.Description, "kind": string(p.Kind), "query": p.Query, "level": p.Level, "path": p.Path,
+		"id": p.ID, "organization_id": p.Organization, "name": p.Name, "description": p.Description, "kind": string(p.Kind), "query": p.Query, "awaited": p.Awaited,
+		"level": p.Level, "path": p.Path,
 	}
 }
 
@@ -138,24 +166,28 @@ func (s *Service) PolicyList(ctx context.Context, actor authz.Actor, organizatio
 }
 
 // UpdatePolicy changes what is said, and with it the sets that the policy is in. A query that
-// does not fit its content is refused like the content would be.
+// the content does not answer is awaited: query and content are judged by as they were, until
+// content comes that answers it. Invalid "policy_refused" for what is no query at all.
 func (s *Service) UpdatePolicy(ctx context.Context, actor authz.Actor, id ids.Policy, c PolicyChanges) (Policy, error) {
 	before, content, err := s.policyContent(ctx, actor, authz.PoliciesManage, id)
 	if err != nil {
 		return Policy{}, err
 	}
-	assign(&before.Query, c.Query)
-	if c.Query != nil && content != nil {
-		if err := s.checkContent(ctx, before, content); err != nil {
+	asked, answered := c.Query != nil && *c.Query != "", true
+	if asked && content != nil {
+		err := s.checkContent(ctx, before, *c.Query, content)
+		if answered = err == nil; err != nil && !errors.Is(err, errUnanswered) {
 			return Policy{}, err
 		}
 	}
 	return s.changePolicy(ctx, "policies.update-policy", actor, id, func(tx postgres.Tx, p Policy) error {
-		if c.Query != nil && p.ContentDigest != before.ContentDigest {
+		if asked && p.ContentDigest != before.ContentDigest {
 			return fault.New(fault.Conflict, "policy_changed", "The content of policy %q was changed at the same time. Try again.", p.Name)
 		}
+		if c.Query != nil && p.Kind == OPA {
+			p.ask(*c.Query, answered)
+		}
 		assign(&p.Description, c.Description)
-		assign(&p.Query, c.Query)
 		assign(&p.Level, c.Level)
 		if err := p.check(); err != nil {
 			return err
@@ -163,12 +195,24 @@ func (s *Service) UpdatePolicy(ctx context.Context, actor authz.Actor, id ids.Po
 		if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyUpdate"), p.args()); err != nil {
 			return err
 		}
-		return record(ctx, tx, actor, p.Organization, "policy.updated", "policy", string(id), map[string]any{"name": p.Name, "level": p.Level})
+		return record(ctx, tx, actor, p.Organization, "policy.updated", "policy", string(id), p.told(map[string]any{"level": p.Level}))
 	})
 }
 
-// UploadPolicy sets the content of a policy (of OPA: a module of Rego). It is compiled, and its
-// own tests are run: Invalid "policy_refused" with what is wrong.
+// told is what the audit log says of a policy: with both queries while one is awaited.
+func (p Policy) told(details map[string]any) map[string]any {
+	if details["name"] = p.Name; p.Kind == OPA {
+		details["query"] = p.Query
+	}
+	if p.Awaited != "" {
+		details["query_awaited"] = p.Awaited
+	}
+	return details
+}
+
+// UploadPolicy sets the content of a policy (of OPA: a module of Rego), and with it the query in
+// force to the one that was said last. It is compiled, and its own tests are run: Invalid
+// "policy_refused" with what is wrong.
 func (s *Service) UploadPolicy(ctx context.Context, actor authz.Actor, id ids.Policy, content []byte) error {
 	p, _, err := s.policyContent(ctx, actor, authz.PoliciesManage, id)
 	if err != nil {
@@ -177,25 +221,38 @@ func (s *Service) UploadPolicy(ctx context.Context, actor authz.Actor, id ids.Po
 	if len(content) > maxContent {
 		return fault.New(fault.TooLarge, "policy_too_large", "A policy may have at most %d bytes.", maxContent)
 	}
-	if err := s.checkContent(ctx, p, content); err != nil {
-		return err
+	if err := s.checkContent(ctx, p, p.Wanted(), content); err != nil {
+		return p.stillWaits(err)
 	}
 	sum := sha256.Sum256(content)
 	_, err = s.changePolicy(ctx, "policies.upload-policy", actor, id, func(tx postgres.Tx, now Policy) error {
-		if now.Query != p.Query {
+		if now.Wanted() != p.Wanted() {
 			return fault.New(fault.Conflict, "policy_changed", "The query of policy %q was changed at the same time. Try again.", p.Name)
 		}
+		now.ask(p.Wanted(), true)
 		sealed, err := s.objects.SealValue(ctx, tx, p.Organization, contentLabel(id), content)
 		if err != nil {
 			return err
 		}
 		digest := hex.EncodeToString(sum[:])
-		if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyContent"), postgres.Args{"id": id, "content_sealed": sealed, "content_digest": digest}); err != nil {
+		args := postgres.Args{"id": id, "query": now.Query, "content_sealed": sealed, "content_digest": digest}
+		if _, err := postgres.Exec(ctx, tx, Queries.Get("PolicyContent"), args); err != nil {
 			return err
 		}
-		return record(ctx, tx, actor, p.Organization, "policy.uploaded", "policy", string(id), map[string]any{"name": p.Name, "sha256": digest})
+		return record(ctx, tx, actor, p.Organization, "policy.uploaded", "policy", string(id), now.told(map[string]any{"sha256": digest}))
 	})
 	return err
+}
+
+// stillWaits adds to a refusal of content what it was to answer, and what is in force meanwhile.
+func (p Policy) stillWaits(refusal error) error {
+	var why *fault.Error
+	if p.Awaited == "" || !errors.As(refusal, &why) || why.Code != codeRefused {
+		return refusal
+	}
+	return fault.New(why.Kind, why.Code,
+		"%s. The policy awaits content that answers the query %s; until then the query %s and the content before are in force. To change the content alone, set the query back to %s.",
+		why.Message, p.Awaited, p.Query, p.Query)
 }
 
 // DownloadPolicy gives the content as it was uploaded. NotFound before that.
@@ -270,28 +327,39 @@ func (s *Service) changePolicy(ctx context.Context, name string, actor authz.Act
 	return p, err
 }
 
-// checkContent has a policy compiled in the syntax of every set that it is in; one that is in
-// none may be written in either.
-func (s *Service) checkContent(ctx context.Context, p Policy, content []byte) error {
+// errUnanswered is the cause of a refusal for nothing but a query whose rule the content does not have.
+var errUnanswered = errors.New("the content does not answer the query")
+
+// checkContent has a policy with that query compiled in the syntax of every set that it is in; one
+// that is in none may be written in either.
+func (s *Service) checkContent(ctx context.Context, p Policy, query string, content []byte) error {
 	if p.Kind != OPA {
 		return nil
 	}
+	p.Query = query
 	versions, err := s.syntaxes(ctx, p.ID)
 	if err != nil {
 		return err
 	}
 	if len(versions) > 0 {
+		var unanswered error
 		for _, version := range versions {
-			if err := s.compiles(ctx, p, content, version); err != nil {
+			if err := s.compiles(ctx, p, content, version); errors.Is(err, errUnanswered) {
+				unanswered = err
+			} else if err != nil {
 				return err
 			}
 		}
+		return unanswered
+	}
+	old := s.compiles(ctx, p, content, evaluator.V0)
+	if old == nil {
 		return nil
 	}
-	if s.compiles(ctx, p, content, evaluator.V0) == nil {
-		return nil
+	if modern := s.compiles(ctx, p, content, evaluator.V1); modern == nil || !errors.Is(old, errUnanswered) {
+		return modern
 	}
-	return s.compiles(ctx, p, content, evaluator.V1)
+	return old
 }
 
 func (s *Service) compiles(ctx context.Context, p Policy, content []byte, version evaluator.RegoVersion) error {
@@ -341,6 +409,12 @@ func (p Policy) evaluated() evaluator.Policy {
 	return evaluator.Policy{Name: p.Name, Description: p.Description, Query: p.Query, Level: evaluator.Level(p.Level), Only: p.modulePath()}
 }
 
+const codeRefused = "policy_refused"
+
 func refused(v evaluator.Verdict) error {
-	return fault.New(fault.Invalid, "policy_refused", "The policies are refused: %s", strings.Join(v.Errors, "; "))
+	refusal := fault.New(fault.Invalid, codeRefused, "The policies are refused: %s", strings.Join(v.Errors, "; "))
+	if v.Unanswered {
+		return refusal.Because(errUnanswered)
+	}
+	return refusal
 }

@@ -77,7 +77,7 @@ delete from policy_set_policies where policy_set_id = @policy_set_id and policy_
 delete from policy_set_policies where policy_set_id = @policy_set_id;
 
 -- fragment: PolicyColumns
-p.id, p.organization_id as organization, o.name as organization_name, p.name, p.description, p.kind, p.query, p.enforcement_level as level, p.path, p.content_sealed, p.content_digest, p.updated_at,
+p.id, p.organization_id as organization, o.name as organization_name, p.name, p.description, p.kind, p.query, coalesce(p.query_awaited, '') as awaited, p.enforcement_level as level, p.path, p.content_sealed, p.content_digest, p.updated_at,
     (select count(*) from policy_set_policies m join policy_sets s on s.id = m.policy_set_id where m.policy_id = p.id and s.deleted_at is null) as sets
 
 -- name: PolicyInsert
@@ -101,10 +101,11 @@ select {PolicyColumns} from policies p join organizations o on o.id = p.organiza
 select count(*) from policies p where p.organization_id = @organization_id and strpos(lower(p.name), lower(@search)) > 0 and (@kind = '' or p.kind = @kind);
 
 -- name: PolicyUpdate
-update policies set description = @description, query = @query, enforcement_level = @level, updated_at = clock_timestamp() where id = @id;
+update policies set description = @description, query = @query, query_awaited = nullif(@awaited::text, ''), enforcement_level = @level, updated_at = clock_timestamp() where id = @id;
 
 -- name: PolicyContent
-update policies set content_sealed = @content_sealed, content_digest = @content_digest, updated_at = clock_timestamp() where id = @id;
+-- With the query that the content answers, whatever it was before: the two are judged by together.
+update policies set query = @query, query_awaited = null, content_sealed = @content_sealed, content_digest = @content_digest, updated_at = clock_timestamp() where id = @id;
 
 -- name: PolicyDelete
 delete from policies where id = @id;

@@ -101,7 +101,7 @@ func (r *Runtime) Release() gates.Release { return r.release }
 func (r *Runtime) Publish(ctx context.Context, b evaluator.Bundle) (v evaluator.Verdict, err error) {
 	err = r.answer(ctx, evaluator.Request{Mode: evaluator.Publish, Bundle: &b}, nil, &v)
 	if fault.HasCode(err, codeTime) || fault.HasCode(err, codeMemory) {
-		err = fault.New(fault.Invalid, "policy_refused", "The policies are refused: to compile and test them took too long, or too much memory.").Because(err)
+		err = fault.New(fault.Invalid, codeRefused, "The policies are refused: to compile and test them took too long, or too much memory.").Because(err)
 	}
 	return v, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/outbound"
@@ -212,6 +213,20 @@ func TestWhatARunAsksIsFixed(t *testing.T) {
 	list, err = w.runs.TaskStagesOf(ctx, w.owner, d.ID)
 	require.NoError(t, err)
 	assert.Equal(t, runtasks.Mandatory, list[1].Results[0].Enforcement)
+
+	t.Log("an organization that lacks tasks for all workspaces asks them only where a workspace does, from the next run on")
+	begun := w.run(w.workspace())
+	subscribe := func(to accounts.FeatureSet) {
+		t.Helper()
+		_, err := w.who.Subscribe(ctx, system, "acme", to, nil)
+		require.NoError(t, err)
+	}
+	subscribe(accounts.Free)
+	assert.Len(t, k.get(begun.ID).TaskStages, 2, "it began before")
+	assert.Len(t, k.get(w.run(ws, planOnly).ID).TaskStages, 1)
+	assert.Empty(t, k.get(w.run(w.workspace()).ID).TaskStages)
+	subscribe(accounts.Business)
+	assert.Len(t, k.get(w.run(w.workspace()).ID).TaskStages, 2)
 
 	t.Log("a task that is disabled is not asked")
 	_, err = k.tasks.Update(ctx, w.owner, k.task.ID, runtasks.TaskChanges{Enabled: ptr(false)})

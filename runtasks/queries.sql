@@ -1,5 +1,5 @@
 -- fragment: TaskColumns
-t.id, t.organization_id, o.name as organization_name, t.name, t.description, t.enabled, t.url_sealed, t.hmac_key_sealed, t.global_enabled, t.global_stages, t.global_enforcement, t.created_at
+t.id, t.organization_id, o.name as organization_name, t.name, t.description, t.enabled, t.url_sealed, t.hmac_key_sealed, t.global_enabled, t.global_stages, t.global_enforcement, has_global_run_tasks(o.feature_set, o.feature_set_ends_at) as global_entitled, t.created_at
 
 -- name: TaskInsert
 insert into run_tasks (id, organization_id, name, description, enabled, url_sealed, hmac_key_sealed, global_enabled, global_stages, global_enforcement)
@@ -59,8 +59,8 @@ select task_id, name, stage, max(workspace_task_id) as workspace_task_id, max(en
      where wt.workspace_id = @workspace_id and t.enabled
     union all
     select t.id, t.name, s.stage, '', t.global_enforcement
-      from run_tasks t cross join unnest(t.global_stages) as s (stage)
-     where t.organization_id = @organization_id and t.enabled and t.global_enabled) asked
+      from run_tasks t join organizations o on o.id = t.organization_id cross join unnest(t.global_stages) as s (stage)
+     where t.organization_id = @organization_id and t.enabled and t.global_enabled and has_global_run_tasks(o.feature_set, o.feature_set_ends_at)) asked
  where stage = any (@stages::text[]) group by task_id, name, stage order by stage, name, task_id;
 
 -- name: StageInsert

@@ -53,6 +53,7 @@ type Task struct {
 	URL              string // empty for who may not administer it
 	HMACKey          string // never shown
 	Global           Global
+	GlobalEntitled   bool // the organization has global tasks; else Global is kept and does nothing
 	CreatedAt        time.Time
 
 	Workspaces []WorkspaceTask // that ask it
@@ -74,15 +75,19 @@ type TaskChanges struct {
 	GlobalEnforcement               *Enforcement
 }
 
+// apply takes what is said. What the organization does not have is left as it is, so that
+// clients that always say it go on.
 func (t *Task) apply(c TaskChanges) {
 	set(&t.Name, c.Name)
 	set(&t.Description, c.Description)
 	set(&t.URL, c.URL)
 	set(&t.HMACKey, c.HMACKey)
 	set(&t.Enabled, c.Enabled)
-	set(&t.Global.Enabled, c.GlobalEnabled)
-	set(&t.Global.Stages, c.GlobalStages)
-	set(&t.Global.Enforcement, c.GlobalEnforcement)
+	if t.GlobalEntitled {
+		set(&t.Global.Enabled, c.GlobalEnabled)
+		set(&t.Global.Stages, c.GlobalStages)
+		set(&t.Global.Enforcement, c.GlobalEnforcement)
+	}
 	if t.Global.Stages == nil {
 		t.Global.Stages = []Stage{}
 	}
@@ -152,6 +157,7 @@ type taskRow struct {
 	GlobalEnabled     bool
 	GlobalStages      []Stage
 	GlobalEnforcement Enforcement
+	GlobalEntitled    bool
 	CreatedAt         time.Time
 }
 
@@ -161,7 +167,7 @@ func keyLabel(id ids.RunTask) string { return "run-task-key/" + string(id) }
 func (s *Service) read(ctx context.Context, tx postgres.Tx, r taskRow) (Task, error) {
 	t := Task{
 		ID: r.ID, Organization: r.OrganizationID, OrganizationName: r.OrganizationName, Name: r.Name, Description: r.Description, Enabled: r.Enabled,
-		Global: Global{r.GlobalEnabled, r.GlobalStages, r.GlobalEnforcement}, CreatedAt: r.CreatedAt,
+		Global: Global{r.GlobalEnabled, r.GlobalStages, r.GlobalEnforcement}, GlobalEntitled: r.GlobalEntitled, CreatedAt: r.CreatedAt,
 	}
 	url, err := s.sealer.OpenValue(ctx, tx, r.OrganizationID, urlLabel(r.ID), r.URLSealed)
 	if err != nil {
@@ -274,15 +280,15 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 // Invalid "verification_failed", and nothing is made.
 func (s *Service) Create(ctx context.Context, actor authz.Actor, organization string, c TaskChanges) (Task, error) {
 	t := Task{ID: ids.New[ids.RunTask](), Enabled: true, Global: Global{Enforcement: Advisory}}
-	t.apply(c)
 	err := postgres.InSnapshot(ctx, s.db, "runtasks.may-create", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.RunTasksManage, organization)
-		t.Organization = org.ID
+		t.Organization, t.GlobalEntitled = org.ID, org.GlobalRunTasks
 		return err
 	})
 	if err != nil {
 		return Task{}, err
 	}
+	t.apply(c)
 	if err := s.check(t); err != nil {
 		return Task{}, err
 	}

@@ -23,6 +23,7 @@ type adminOrganizationView struct {
 	IsDisabled            bool   `jsonapi:"attr,is-disabled"`
 	GlobalModuleSharing   bool   `jsonapi:"attr,global-module-sharing"`
 	GlobalProviderSharing bool   `jsonapi:"attr,global-provider-sharing"`
+	UserTokensEnabled     bool   `jsonapi:"attr,user-tokens-enabled"`
 	WorkspaceLimit        *int   `jsonapi:"attr,workspace-limit"`
 	PlanTimeout           string `jsonapi:"attr,plan-timeout"`
 	ApplyTimeout          string `jsonapi:"attr,apply-timeout"`
@@ -68,7 +69,7 @@ func newAdminOrganizationView(o accounts.SiteOrganization, settings site.Setting
 	plan, apply := shortDuration(orElse(o.PlanTimeoutSeconds, settings.PlanTimeoutSeconds)), shortDuration(orElse(o.ApplyTimeoutSeconds, settings.ApplyTimeoutSeconds))
 	return &adminOrganizationView{
 		ID: o.Name, Name: o.Name, ExternalID: string(o.ID), NotificationEmail: o.Email, AccessBetaTools: true, SudoEnabled: true, IsDisabled: o.DisabledAt != nil,
-		GlobalModuleSharing: o.GlobalModuleSharing, GlobalProviderSharing: o.GlobalProviderSharing, WorkspaceLimit: o.WorkspaceLimit,
+		GlobalModuleSharing: o.GlobalModuleSharing, GlobalProviderSharing: o.GlobalProviderSharing, UserTokensEnabled: o.UserTokensEnabled, WorkspaceLimit: o.WorkspaceLimit,
 		PlanTimeout: plan, ApplyTimeout: apply, WorkerPlanTimeout: plan, WorkerApplyTimeout: apply, Region: region, owners: owners,
 	}
 }
@@ -157,6 +158,7 @@ type adminOrganizationAttributes struct {
 	IsDisabled            Opt[bool]   `json:"is-disabled"`
 	GlobalModuleSharing   Opt[bool]   `json:"global-module-sharing"`
 	GlobalProviderSharing Opt[bool]   `json:"global-provider-sharing"`
+	UserTokensEnabled     Opt[bool]   `json:"user-tokens-enabled"`
 	WorkspaceLimit        Opt[int]    `json:"workspace-limit"`
 	PlanTimeout           Opt[string] `json:"plan-timeout"`
 	ApplyTimeout          Opt[string] `json:"apply-timeout"`
@@ -176,6 +178,7 @@ func (a adminOrganizationAttributes) changes() (c accounts.SiteOrganizationChang
 	c = accounts.SiteOrganizationChanges{
 		Disabled: a.IsDisabled.Pointer(), WorkspaceLimit: a.WorkspaceLimit.Pointer(), NoWorkspaceLimit: a.WorkspaceLimit.Null,
 		GlobalModuleSharing: a.GlobalModuleSharing.Pointer(), GlobalProviderSharing: a.GlobalProviderSharing.Pointer(),
+		UserTokensEnabled: a.UserTokensEnabled.Pointer(),
 	}
 	for _, text := range []struct {
 		said Opt[string]

@@ -83,11 +83,12 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 	return &organizationView{
 		ID: o.Name, Name: o.Name, ExternalID: string(o.ID), Email: o.Email, CreatedAt: o.CreatedAt,
 		DefaultExecutionMode: string(o.DefaultExecutionMode), SessionTimeout: o.SessionTimeout, SessionRemember: o.SessionRemember,
-		RemainingTestableCount: testableCount, CollaboratorAuthPolicy: "password", UserTokensEnabled: true, AllowForceDelete: o.ForceDeleteAllowed,
+		RemainingTestableCount: testableCount, CollaboratorAuthPolicy: "password", UserTokensEnabled: o.UserTokensEnabled, AllowForceDelete: o.ForceDeleteAllowed,
+		AggregatedStatuses: o.AggregatedCommitStatus, PassingStatuses: o.PassingCommitStatuses, SpeculativeManagement: o.SpeculativePlanManagement, PlanExpired: o.FeatureSetEnded,
 		Permissions: organizationPermissions{
 			CanCreateProject: can(authz.ProjectCreate), CanCreateTeam: can(authz.TeamsManage), CanManageRunTasks: can(authz.RunTasksManage),
 			CanUpdateAPIToken: can(authz.OrganizationTokens), CanUpdateOAuth: can(authz.VCSManage), CanUpdateSentinel: can(authz.PoliciesManage), CanCreateWorkspace: can(authz.WorkspaceCreate),
-			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationUpdate),
+			CanDestroy: can(authz.OrganizationDelete), CanTraverse: can(authz.OrganizationRead), CanUpdate: can(authz.OrganizationSettings),
 			CanAccessViaTeams: can(authz.OrganizationRead), CanCreateModule: can(authz.ModulesManage), CanCreateProvider: can(authz.ProvidersManage),
 			CanManageTags: can(authz.OrganizationUpdate), CanManageUsers: can(authz.MembershipManage), CanManageVariableSets: can(authz.VariableSetsWrite),
 			CanReadPolicies: can(authz.PoliciesRead), CanReadRunTasks: can(authz.OrganizationRead), CanReadVariableSets: can(authz.VariableSetsRead),
@@ -97,6 +98,7 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 		related: relations{
 			"default-project": optional("projects", o.DefaultProject), "default-agent-pool": optional("agent-pools", o.DefaultAgentPool),
 			"data-retention-policy": retentionRef(o.RetentionID, o.RetentionDays),
+			"entitlement-set":       ref{"entitlement-sets", o.Name}, "subscription": ref{"subscriptions", subscriptionID(o)},
 		},
 	}
 }
@@ -150,6 +152,11 @@ type organizationAttributes struct {
 	SessionTimeout       Opt[int]    `json:"session-timeout"`
 	SessionRemember      Opt[int]    `json:"session-remember"`
 	AllowForceDelete     Opt[bool]   `json:"allow-force-delete-workspaces"`
+	UserTokensEnabled    Opt[bool]   `json:"user-tokens-enabled"`
+	// What is said about VCS connections, to be read back.
+	AggregatedStatuses    Opt[bool] `json:"aggregated-commit-status-enabled"`
+	PassingStatuses       Opt[bool] `json:"send-passing-statuses-for-untriggered-speculative-plans"`
+	SpeculativeManagement Opt[bool] `json:"speculative-plan-management-enabled"`
 }
 
 // organizationInput reads what a request says about an organization.
@@ -165,7 +172,8 @@ func organizationInput(r *request) (name, email *string, settings accounts.Organ
 	a := in.Attributes
 	settings = accounts.OrganizationSettings{
 		DefaultExecutionMode: (*accounts.ExecutionMode)(a.DefaultExecutionMode.Pointer()), SessionTimeout: numberOrZero(a.SessionTimeout),
-		SessionRemember: numberOrZero(a.SessionRemember), ForceDeleteAllowed: a.AllowForceDelete.Pointer(),
+		SessionRemember: numberOrZero(a.SessionRemember), ForceDeleteAllowed: a.AllowForceDelete.Pointer(), UserTokensEnabled: a.UserTokensEnabled.Pointer(),
+		AggregatedCommitStatus: a.AggregatedStatuses.Pointer(), PassingCommitStatuses: a.PassingStatuses.Pointer(), SpeculativePlanManagement: a.SpeculativeManagement.Pointer(),
 	}
 	settings.DefaultAgentPool, err = in.relatedPool("default-agent-pool")
 	return a.Name.Pointer(), textOrEmpty(a.Email), settings, err
@@ -254,5 +262,5 @@ func (s *server) entitlements(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(&entitlementsView{ID: o.Name, Operations: true, StateStorage: true, RunTasks: true, GlobalRunTasks: true, PrivateModuleRegistry: true}), nil
+	return ok(&entitlementsView{ID: o.Name, Operations: true, StateStorage: true, RunTasks: true, GlobalRunTasks: o.GlobalRunTasks, PrivateModuleRegistry: true}), nil
 }

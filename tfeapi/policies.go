@@ -12,13 +12,14 @@ import (
 )
 
 // policyView is a policy that is managed by itself. enforce says the level in the older way, once there
-// is a file that it is about.
+// is a file that it is about. query-in-force is what plans are judged by, and null where nothing is yet.
 type policyView struct {
 	ID               string        `jsonapi:"primary,policies"`
 	Name             string        `jsonapi:"attr,name"`
 	Description      string        `jsonapi:"attr,description"`
 	Kind             string        `jsonapi:"attr,kind"`
 	Query            *string       `jsonapi:"attr,query"`
+	QueryInForce     *string       `jsonapi:"attr,query-in-force"`
 	Enforce          []enforcement `jsonapi:"attr,enforce"`
 	EnforcementLevel string        `jsonapi:"attr,enforcement-level"`
 	PolicySetCount   int           `jsonapi:"attr,policy-set-count"`
@@ -43,7 +44,10 @@ func newPolicyView(p policies.Policy) *policyView {
 		view.Enforce = []enforcement{{Path: p.Path, Mode: p.Level}}
 	}
 	if p.Kind == policies.OPA {
-		view.Query = &p.Query
+		wanted := p.Wanted()
+		if view.Query = &wanted; p.InForce() != "" {
+			view.QueryInForce = &p.Query
+		}
 	}
 	return view
 }

@@ -113,6 +113,17 @@ func TestPoliciesOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, forbidsAll, string(content))
 	assert.ErrorContains(t, w.client.Policies.Upload(ctx, policy.ID, []byte("package p\n\ndeny contains \"x\" if http.send({\"url\": \"u\", \"method\": \"get\"}).status_code == 1\n")), "http.send")
+
+	// As a client changes package and query: it says the query, then it sends the content.
+	address := "/api/v2/policies/" + policy.ID
+	assert.Equal(t, "data.p.deny", w.attribute(address, "query-in-force"))
+	moved, err := w.client.Policies.Update(ctx, policy.ID, tfe.PolicyUpdateOptions{Query: tfe.String("data.q.deny")})
+	require.NoError(t, err)
+	assert.Equal(t, "data.q.deny", *moved.Query)
+	assert.Equal(t, "data.p.deny", w.attribute(address, "query-in-force"))
+	assert.ErrorContains(t, w.client.Policies.Upload(ctx, policy.ID, []byte(forbidsAll)), "awaits content that answers the query data.q.deny")
+	require.NoError(t, w.client.Policies.Upload(ctx, policy.ID, []byte(strings.Replace(forbidsAll, "package p", "package q", 1))))
+	assert.Equal(t, []any{"data.q.deny", "data.q.deny"}, []any{w.attribute(address, "query"), w.attribute(address, "query-in-force")})
 	list, err := w.client.Policies.List(ctx, "acme", &tfe.PolicyListOptions{Kind: tfe.OPA})
 	require.NoError(t, err)
 	assert.Len(t, list.Items, 1)

@@ -94,6 +94,7 @@ func (s *server) routes() []route {
 
 		{method: post, path: api + "admin/workspaces/{id}/actions/undelete", handle: s.undeleteWorkspace},
 		{method: post, path: api + "admin/organizations/{organization}/actions/undelete", handle: s.undeleteOrganization},
+		{method: get, path: api + "organizations/{organization}/subscription", handle: s.readSubscription},
 		{method: get, path: api + "admin/feature-sets", handle: s.listFeatureSets},
 		{method: post, path: api + "admin/organizations/{organization}/subscription", handle: s.subscribe},
 		{method: get, path: api + "admin/launch-controls", handle: s.readLaunchControls},

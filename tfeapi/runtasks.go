@@ -11,15 +11,15 @@ import (
 // taskView is a run task on the wire. Its key is never shown, and its address only to who may
 // administer it.
 type taskView struct {
-	ID          string     `jsonapi:"primary,tasks"`
-	Name        string     `jsonapi:"attr,name"`
-	URL         string     `jsonapi:"attr,url"`
-	Description string     `jsonapi:"attr,description"`
-	Category    string     `jsonapi:"attr,category"`
-	HMACKey     *string    `jsonapi:"attr,hmac-key"`
-	Enabled     bool       `jsonapi:"attr,enabled"`
-	Global      taskGlobal `jsonapi:"attr,global-configuration"`
-	CreatedAt   time.Time  `jsonapi:"attr,created-at,iso8601"`
+	ID          string      `jsonapi:"primary,tasks"`
+	Name        string      `jsonapi:"attr,name"`
+	URL         string      `jsonapi:"attr,url"`
+	Description string      `jsonapi:"attr,description"`
+	Category    string      `jsonapi:"attr,category"`
+	HMACKey     *string     `jsonapi:"attr,hmac-key"`
+	Enabled     bool        `jsonapi:"attr,enabled"`
+	Global      *taskGlobal `jsonapi:"attr,global-configuration"`
+	CreatedAt   time.Time   `jsonapi:"attr,created-at,iso8601"`
 	related     relations
 }
 
@@ -36,11 +36,14 @@ func newTaskView(t runtasks.Task) *taskView {
 	for _, wt := range t.Workspaces {
 		asking = append(asking, ref{"workspace-tasks", string(wt.ID)})
 	}
-	return &taskView{
+	view := &taskView{
 		ID: string(t.ID), Name: t.Name, URL: t.URL, Description: t.Description, Category: "task", Enabled: t.Enabled, CreatedAt: t.CreatedAt,
-		Global:  taskGlobal{Enabled: t.Global.Enabled, Stages: t.Global.Stages, Enforcement: string(t.Global.Enforcement)},
 		related: relations{"organization": ref{"organizations", t.OrganizationName}, "workspace-tasks": asking, "agent-pool": nil},
 	}
+	if t.GlobalEntitled {
+		view.Global = &taskGlobal{Enabled: t.Global.Enabled, Stages: t.Global.Stages, Enforcement: string(t.Global.Enforcement)}
+	}
+	return view
 }
 
 func (s *server) taskIncludes(r *request, t runtasks.Task) (included []view) {

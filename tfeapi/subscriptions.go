@@ -2,36 +2,41 @@ package tfeapi
 
 import (
 	"strings"
+	"time"
 
-	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 )
 
-// featureSetView is a plan that a hosted product would sell. Here each organization has all
-// that the server can do, so each name stands for the same, without limits.
+// featureSetView is what an organization can be subscribed to.
 type featureSetView struct {
-	ID            string `jsonapi:"primary,feature-sets"`
-	Identifier    string `jsonapi:"attr,identifier"`
-	Name          string `jsonapi:"attr,name"`
-	Description   string `jsonapi:"attr,description"`
-	IsFreeTier    bool   `jsonapi:"attr,is-free-tier"`
-	RunsCeiling   *int   `jsonapi:"attr,runs-ceiling"`
-	AgentsCeiling *int   `jsonapi:"attr,agents-ceiling"`
+	ID             string `jsonapi:"primary,feature-sets"`
+	Identifier     string `jsonapi:"attr,identifier"`
+	Name           string `jsonapi:"attr,name"`
+	Description    string `jsonapi:"attr,description"`
+	IsFreeTier     bool   `jsonapi:"attr,is-free-tier"`
+	GlobalRunTasks bool   `jsonapi:"attr,global-run-tasks"`
+	RunsCeiling    *int   `jsonapi:"attr,runs-ceiling"`
+	AgentsCeiling  *int   `jsonapi:"attr,agents-ceiling"`
 }
 
 func (*featureSetView) relations() relations { return nil }
 
-// featureSets are the names that clients ask for.
-var featureSets = []*featureSetView{
-	newFeatureSet("free", "Free"), newFeatureSet("standard_entitlement", "Standard (entitlement)"), newFeatureSet("business", "Business"),
+// featureSetNames are the names that clients search for.
+var featureSetNames = map[accounts.FeatureSet]string{accounts.Free: "Free", accounts.Standard: "Standard (entitlement)", accounts.Business: "Business"}
+
+func newFeatureSetView(f accounts.FeatureSet) *featureSetView {
+	view := &featureSetView{
+		ID: featureSetID(f), Identifier: string(f), Name: featureSetNames[f], IsFreeTier: f == accounts.Free, GlobalRunTasks: f != accounts.Free,
+		Description: "Everything this server can do, without limits.",
+	}
+	if f == accounts.Free {
+		view.Description = "Everything this server can do, without limits, but run tasks that all workspaces ask."
+	}
+	return view
 }
 
-func newFeatureSet(identifier, name string) *featureSetView {
-	return &featureSetView{
-		ID: "fs-" + identifier, Identifier: identifier, Name: name, IsFreeTier: true,
-		Description: "Everything this server can do, without limits, as in every other feature set.",
-	}
-}
+func featureSetID(f accounts.FeatureSet) string { return "fs-" + string(f) }
 
 // listFeatureSets is for site admins. q is a part of the name, in any case.
 func (s *server) listFeatureSets(r *request) (answer, error) {
@@ -43,23 +48,22 @@ func (s *server) listFeatureSets(r *request) (answer, error) {
 		return answer{}, err
 	}
 	items := []*featureSetView{}
-	for _, f := range featureSets {
-		if strings.Contains(strings.ToLower(f.Name), strings.ToLower(r.query.Get("q"))) {
-			items = append(items, f)
+	for _, f := range accounts.FeatureSets {
+		if strings.Contains(strings.ToLower(featureSetNames[f]), strings.ToLower(r.query.Get("q"))) {
+			items = append(items, newFeatureSetView(f))
 		}
 	}
 	total := len(items)
 	return page(items[min(p.offset(), total):min(p.offset()+p.limit(), total)], p, total), nil
 }
 
-// subscriptionView says what an organization has: no ceiling and no end, whatever was
-// asked for.
+// subscriptionView says what an organization has. There are no ceilings.
 type subscriptionView struct {
-	ID            string  `jsonapi:"primary,subscriptions"`
-	IsActive      bool    `jsonapi:"attr,is-active"`
-	RunsCeiling   *int    `jsonapi:"attr,runs-ceiling"`
-	AgentsCeiling *int    `jsonapi:"attr,agents-ceiling"`
-	EndAt         *string `jsonapi:"attr,end-at"`
+	ID            string     `jsonapi:"primary,subscriptions"`
+	IsActive      bool       `jsonapi:"attr,is-active"`
+	RunsCeiling   *int       `jsonapi:"attr,runs-ceiling"`
+	AgentsCeiling *int       `jsonapi:"attr,agents-ceiling"`
+	EndAt         *time.Time `jsonapi:"attr,end-at,iso8601"`
 	organization  string
 	featureSet    string
 }
@@ -68,21 +72,42 @@ func (v *subscriptionView) relations() relations {
 	return relations{"organization": ref{"organizations", v.organization}, "feature-set": ref{"feature-sets", v.featureSet}}
 }
 
-// subscribe takes the wish for a feature set, which changes nothing: the answer shows what
-// the organization has anyway.
-func (s *server) subscribe(r *request) (answer, error) {
-	if err := siteAdmin(r); err != nil {
-		return answer{}, err
-	}
+func subscriptionID(o accounts.Organization) string { return "sub-" + string(o.ID) }
+
+func newSubscriptionView(o accounts.Organization) *subscriptionView {
+	return &subscriptionView{ID: subscriptionID(o), IsActive: !o.FeatureSetEnded, EndAt: o.FeatureSetEndsAt, organization: o.Name, featureSet: featureSetID(o.FeatureSet)}
+}
+
+func (s *server) readSubscription(r *request) (answer, error) {
 	o, err := s.Accounts.Organization(r.ctx, r.actor, r.vars["organization"])
 	if err != nil {
+		return answer{}, err
+	}
+	return s.subscriptionAnswer(r, o), nil
+}
+
+func (s *server) subscriptionAnswer(r *request, o accounts.Organization) answer {
+	if r.includes()["feature-set"] {
+		return ok(newSubscriptionView(o), newFeatureSetView(o.FeatureSet))
+	}
+	return ok(newSubscriptionView(o))
+}
+
+type subscriptionAttributes struct {
+	EndAt Opt[time.Time] `json:"end-at"`
+}
+
+// subscribe gives an organization a feature set, until its end-at. Ceilings and limits that
+// clients send are none: the answer says so.
+func (s *server) subscribe(r *request) (answer, error) {
+	if err := siteAdmin(r); err != nil {
 		return answer{}, err
 	}
 	body, err := r.body()
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := decodeUntyped[struct{}](body)
+	in, err := decodeUntyped[subscriptionAttributes](body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -90,12 +115,13 @@ func (s *server) subscribe(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	for _, f := range featureSets {
-		if f.ID == wanted {
-			if err := s.Accounts.Record(r.ctx, r.actor, authz.OrganizationUpdate, o, "organization.subscription-asked", map[string]any{"feature_set": f.Name}); err != nil {
+	for _, f := range accounts.FeatureSets {
+		if featureSetID(f) == wanted {
+			o, err := s.Accounts.Subscribe(r.ctx, r.actor, r.vars["organization"], f, in.Attributes.EndAt.Pointer())
+			if err != nil {
 				return answer{}, err
 			}
-			return ok(&subscriptionView{ID: "sub-" + string(o.ID), IsActive: true, organization: o.Name, featureSet: f.ID}), nil
+			return s.subscriptionAnswer(r, o), nil
 		}
 	}
 	return answer{}, fault.Missing("feature set", wanted)

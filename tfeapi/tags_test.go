@@ -132,7 +132,7 @@ func TestClientChangesAndDeletesAnOrganization(t *testing.T) {
 	_, err = w.client.Organizations.Update(ctx, "acme", tfe.OrganizationUpdateOptions{Name: &taken})
 	assert.ErrorContains(t, err, "Name has already been taken")
 	_, err = w.as(w.bob).Organizations.Update(ctx, "acme", tfe.OrganizationUpdateOptions{Name: &name})
-	assert.ErrorContains(t, err, "organization:update")
+	assert.ErrorContains(t, err, "organization:settings")
 	changed, err := w.client.Organizations.Update(ctx, "acme", tfe.OrganizationUpdateOptions{Name: &name, Email: &email})
 	require.NoError(t, err)
 	assert.Equal(t, []string{name, email}, []string{changed.Name, changed.Email})

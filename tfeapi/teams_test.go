@@ -344,7 +344,7 @@ func TestClientTokensOfTeamsAndOrganizations(t *testing.T) {
 	_, err = bot.Workspaces.Lock(ctx, made.ID, tfe.WorkspaceLockOptions{})
 	require.ErrorContains(t, err, "workspace:lock")
 	_, err = bot.Organizations.Update(ctx, "acme", tfe.OrganizationUpdateOptions{Email: tfe.String("x@acme.test")})
-	require.ErrorContains(t, err, "organization:update")
+	require.ErrorContains(t, err, "organization:settings")
 
 	kind := tfe.AuditTrailToken
 	trail, err := w.client.OrganizationTokens.CreateWithOptions(ctx, "acme", tfe.OrganizationTokenCreateOptions{TokenType: &kind})

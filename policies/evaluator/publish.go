@@ -21,6 +21,7 @@ func publish(ctx context.Context, b Bundle, limits Limits) Verdict {
 	if len(b.Policies) == 0 {
 		v.add("the bundle has no policy")
 	}
+	unanswered := 0
 	groups, order := b.groups()
 	for _, only := range order {
 		g := groups[only]
@@ -32,12 +33,16 @@ func publish(ctx context.Context, b Bundle, limits Limits) Verdict {
 		for _, p := range g.policies {
 			if err := checkQuery(compiler, b.Rego, p); err != nil {
 				v.add(fmt.Sprintf("policy %q: %s", p.Name, err))
+				if errors.Is(err, errNoRule) {
+					unanswered++
+				}
 			}
 		}
 		passed, failed := runTests(ctx, compiler, limits)
 		v.Tests += passed
 		v.add(failed...)
 	}
+	v.Unanswered = unanswered > 0 && unanswered == len(v.Errors)
 	if len(v.Errors) > mostErrors {
 		v.Errors = append(v.Errors[:mostErrors], fmt.Sprintf("and %d more", len(v.Errors)-mostErrors))
 	}
@@ -119,31 +124,38 @@ func lines(err error) []string {
 	return out
 }
 
+// errNoRule is of a query that could name a rule, and no module has it.
+var errNoRule = errors.New("names no rule of its modules")
+
 // checkQuery demands a query that names a rule of the bundle. One that names nothing would be
 // undefined at every evaluation, which a policy that never fails looks like.
 func checkQuery(compiler *ast.Compiler, version RegoVersion, p Policy) error {
 	ref, err := parseQuery(version, p.Query)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(compiler.GetRulesExact(ref)) == 0 {
-		return fmt.Errorf("the query %s names no rule of its modules", p.Query)
+	case !ref.HasPrefix(ast.DefaultRootRef):
+		return fmt.Errorf("the query %s %w: rules are below data, such as data.terraform.policies.tags.deny", p.Query, errNoRule)
+	case len(compiler.GetRulesExact(ref)) == 0:
+		return fmt.Errorf("the query %s %w", p.Query, errNoRule)
 	}
 	return nil
 }
 
+// parseQuery reads a query, which is a reference without variables.
 func parseQuery(version RegoVersion, query string) (ast.Ref, error) {
+	refusal := fmt.Errorf("the query %q must name one rule, such as data.terraform.policies.tags.deny", query)
 	body, err := ast.ParseBodyWithOpts(query, ast.ParserOptions{RegoVersion: version.ast(), Capabilities: capabilities()})
 	if err != nil || len(body) != 1 {
-		return nil, fmt.Errorf("the query %q must name one rule, such as data.terraform.policies.tags.deny", query)
+		return nil, refusal
 	}
 	term, ok := body[0].Terms.(*ast.Term)
 	if !ok || body[0].Negated {
-		return nil, fmt.Errorf("the query %q must name one rule, such as data.terraform.policies.tags.deny", query)
+		return nil, refusal
 	}
 	ref, ok := term.Value.(ast.Ref)
-	if !ok || !ref.HasPrefix(ast.DefaultRootRef) || len(ref) < 2 || !ref.IsGround() {
-		return nil, fmt.Errorf("the query %q must name one rule, such as data.terraform.policies.tags.deny", query)
+	if !ok || len(ref) < 2 || !ref.IsGround() {
+		return nil, refusal
 	}
 	return ref, nil
 }

@@ -63,12 +63,18 @@ func TestPublicationRefusesWhatCannotBeJudgedBy(t *testing.T) {
 	wantRefused(t, one("package p\n\nother := 1\n"), `policy "p"`, "names no rule")
 	wantRefused(t, Bundle{Rego: V1}, "no policy")
 	b := one("package p\n\ndeny := []\n")
-	for _, query := range []string{"", "1 == 1", "data", "input.x", "data.p.deny; data.p.deny", "not data.p.deny", "data.p[x]"} {
+	for _, query := range []string{"", "1 == 1", "data", "data.p.deny; data.p.deny", "not data.p.deny", "data.p[x]"} {
 		b.Policies[0].Query = query
 		wantRefused(t, b, "must name one rule")
+		assert.False(t, publish(ctx, b, limits).Unanswered, "no module could answer %q", query)
 	}
-	b.Policies[0].Query = "data.p"
-	wantRefused(t, b, "names no rule")
+	for _, query := range []string{"data.p", "input.x", "p.deny"} {
+		b.Policies[0].Query = query
+		wantRefused(t, b, "names no rule")
+		assert.True(t, publish(ctx, b, limits).Unanswered, "that is all that is wrong with %q", query)
+	}
+	b.Modules[0].Content += "\ntest_it if count(deny) == 1\n"
+	assert.False(t, publish(ctx, b, limits).Unanswered, "a test fails besides")
 }
 
 // TestPublicationRunsTheBundlesOwnTests: what fails is named with its place.

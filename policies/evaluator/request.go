@@ -87,6 +87,8 @@ type Policy struct {
 type Verdict struct {
 	Errors []string `json:"errors"`
 	Tests  int      `json:"tests"` // how many of the bundle's own tests passed
+	// Unanswered says what is wrong, and nothing besides: queries name rules that are not there.
+	Unanswered bool `json:"unanswered,omitempty"`
 }
 
 // Status is how a policy came out.

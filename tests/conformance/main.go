@@ -31,6 +31,13 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == priceArgument {
+		if err := price(); err != nil {
+			fmt.Fprintln(os.Stderr, "conformance:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the program to test")
 	flag.StringVar(&o.mirror, "mirror", "", "folder of providers for the runs of the suite")
@@ -114,7 +121,7 @@ func report(l lists, o options, results []result) error {
 	}
 	for _, r := range results {
 		path := filepath.Join(o.out, r.Test+"."+string(r.Mode)+".txt")
-		if r.Good() {
+		if r.Good() || r.Skipped {
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
@@ -166,7 +173,7 @@ func (r *runner) all(ctx context.Context, jobs []job) error {
 		return err
 	}
 	for _, server := range slices.Sorted(maps.Keys(alone)) {
-		if err := r.against(ctx, alone[server], 1); err != nil {
+		if err := r.against(ctx, alone[server], 1); err != nil { // one of the name pricedServer has a cost command
 			return err
 		}
 	}
@@ -200,11 +207,20 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 		args = append(args, "--provider-mirror", r.mirror)
 	}
 	// The receiver of run tasks and notifications is on this machine.
-	server, err := stack.Start(stack.Options{Executable: r.holdfast, Dir: dir, Args: args, Environ: []string{"HOLDFAST_OUTBOUND_ALLOW=127.0.0.0/8"}})
+	special := []string{"HOLDFAST_OUTBOUND_ALLOW=127.0.0.0/8"}
+	if jobs[0].Alone == pricedServer {
+		own, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		special = append(special, "HOLDFAST_RUNNER_COST_COMMAND='"+own+"' "+priceArgument)
+	}
+	server, err := stack.Start(stack.Options{Executable: r.holdfast, Dir: dir, Args: args, Environ: special})
 	if err != nil {
 		return err
 	}
-	if err := r.peopled(ctx, server); err != nil {
+	user := &prover{holdfast: r.holdfast, server: server}
+	if err := errors.Join(r.peopled(ctx, server), user.prove(ctx)); err != nil {
 		return errors.Join(err, server.Stop())
 	}
 	environ := stack.PlainEnviron()
@@ -218,7 +234,7 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 	failures := make([]error, parallel)
 	var workers sync.WaitGroup
 	for i := range parallel {
-		workers.Go(func() { failures[i] = r.work1(ctx, filepath.Join(dir, fmt.Sprint("cwd-", i)), environ, queue) })
+		workers.Go(func() { failures[i] = r.work1(ctx, filepath.Join(dir, fmt.Sprint("cwd-", i)), user, environ, queue) })
 	}
 	for _, j := range jobs {
 		queue <- j
@@ -243,9 +259,12 @@ func (r *runner) peopled(ctx context.Context, server *stack.Stack) error {
 }
 
 // work1 takes jobs until there are none. One that cannot work still empties the queue.
-func (r *runner) work1(ctx context.Context, dir string, environ []string, queue <-chan job) error {
+func (r *runner) work1(ctx context.Context, dir string, user *prover, environ []string, queue <-chan job) error {
 	err := r.suite.folder(dir)
 	for j := range queue {
+		if err == nil {
+			err = user.prove(ctx)
+		}
 		if err != nil || ctx.Err() != nil {
 			continue
 		}
@@ -253,7 +272,10 @@ func (r *runner) work1(ctx context.Context, dir string, environ []string, queue 
 		r.mu.Lock()
 		r.results = append(r.results, result)
 		said := "ok  "
-		if !result.Good() {
+		switch {
+		case result.Skipped:
+			said = "skip"
+		case !result.Good():
 			said = "FAIL"
 		}
 		fmt.Printf("%s  %s  %-10s  %-60s %3d/%3d  %5.1f s  %s\n", said, j.Tier, j.Mode, j.Test, result.Passes, j.Count, result.Seconds, result.Reason)

@@ -22,6 +22,7 @@ type outcome struct {
 	Tier        string   `json:"tier"`
 	Test        string   `json:"test"`
 	Passed      bool     `json:"passed"`
+	Skips       bool     `json:"skips-itself,omitempty"` // wherever it was run: it says nothing about the server
 	Subtests    int      `json:"subtests"`
 	Planned     int      `json:"planned"`
 	Seconds     float64  `json:"seconds"`
@@ -37,12 +38,12 @@ type outcome struct {
 func (l lists) outcomes(results []result) (list []outcome) {
 	for _, p := range l.planned {
 		o := outcome{Tier: p.Tier, Test: p.Test, Kept: l.kept[p.Test]}
-		ran := false
+		ran, skips := false, true
 		for _, r := range results {
 			if r.Test != p.Test {
 				continue
 			}
-			ran = true
+			ran, skips = true, skips && r.Skipped
 			o.Repeated = o.Repeated || r.Repeated
 			o.Planned, o.Subtests = max(o.Planned, r.Count), max(o.Subtests, r.Score())
 			o.Seconds += r.Seconds
@@ -50,14 +51,17 @@ func (l lists) outcomes(results []result) (list []outcome) {
 				o.PassedModes = append(o.PassedModes, r.Mode)
 				continue
 			}
+			o.Reason = r.Reason
+			if r.Skipped {
+				continue
+			}
 			o.FailedModes = append(o.FailedModes, r.Mode)
 			o.Failed = append(o.Failed, r.Failed...)
-			o.Reason = r.Reason
 			if r.Passed {
 				o.Reason = fmt.Sprintf("reached %d of %d subtests", r.Passes, r.Count)
 			}
 		}
-		if o.Passed = len(o.PassedModes) > 0; ran {
+		if o.Passed, o.Skips = len(o.PassedModes) > 0, skips; ran {
 			list = append(list, o)
 		}
 	}
@@ -74,11 +78,12 @@ func broken(list []outcome) (names []string) {
 	return names
 }
 
-// table writes the score of each tier, then the tests that did not pass.
+// table writes the score of each tier, then the tests that did not pass: failed, or skipped by
+// themselves, which is neither.
 func (l lists) table(w io.Writer, list []outcome) {
-	fmt.Fprintf(w, "\n%-4s  %11s  %13s  %s\n", "tier", "tests", "subtests", "")
+	fmt.Fprintf(w, "\n%-4s  %11s  %5s  %13s  %s\n", "tier", "tests", "skip", "subtests", "")
 	for _, tier := range tiers {
-		var tests, passed, subtests, reached int
+		var tests, passed, skip, subtests, reached int
 		for _, o := range list {
 			if o.Tier != tier.name {
 				continue
@@ -87,13 +92,20 @@ func (l lists) table(w io.Writer, list []outcome) {
 			if o.Passed {
 				passed++
 			}
+			if o.Skips {
+				skip++
+			}
 		}
 		if tests > 0 {
-			fmt.Fprintf(w, "%-4s  %5d/%5d  %6d/%6d  %s\n", tier.name, passed, tests, reached, subtests, tier.about)
+			fmt.Fprintf(w, "%-4s  %5d/%5d  %5d  %6d/%6d  %s\n", tier.name, passed, tests, skip, reached, subtests, tier.about)
 		}
 	}
 	fmt.Fprintln(w)
 	for _, o := range list {
+		if o.Skips {
+			fmt.Fprintf(w, "%s  %-60s skips itself: %s\n", o.Tier, o.Test, o.Reason)
+			continue
+		}
 		if o.Passed && len(o.FailedModes) == 0 {
 			if o.Repeated {
 				fmt.Fprintf(w, "%s  %-60s passed the second time\n", o.Tier, o.Test)

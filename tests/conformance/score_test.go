@@ -22,8 +22,10 @@ func TestJudgeReadsWhatATestProcessSays(t *testing.T) {
 	assert.False(t, r.Good(), "a subtest that was planned was not reached")
 	assert.False(t, judge(j, output, false).Passed, "a panic after it counts")
 	assert.False(t, judge(j, "\x16=== RUN   TestThing\npanic: x\n", false).Passed)
-	skipped := judge(j, "\x16--- SKIP: TestThing (0.00s)\n", true)
+	skipped := judge(j, "\x16=== RUN   TestThing\n    helper_test.go:70: Set SOMETHING to run it.\n    helper_test.go:80: cleaned up\n\x16--- SKIP: TestThing (0.00s)\n", true)
 	assert.True(t, skipped.Skipped && !skipped.Passed)
+	assert.Equal(t, "Set SOMETHING to run it.; cleaned up", skipped.Reason)
+	assert.Equal(t, "it says no reason", judge(j, "\x16--- SKIP: TestThing (0.00s)\n", true).Reason)
 }
 
 func TestATestCountsOnceOverItsModesAndAKeptOneInEach(t *testing.T) {
@@ -39,13 +41,34 @@ func TestATestCountsOnceOverItsModesAndAKeptOneInEach(t *testing.T) {
 	assert.Empty(t, broken(l.outcomes([]result{good})))
 	var text strings.Builder
 	l.table(&text, list)
-	assert.Contains(t, text.String(), "T1        1/    1       2/     3")
+	assert.Contains(t, text.String(), "T1        1/    1      0       2/     3")
 	assert.NotContains(t, text.String(), "second time")
 
 	good.Repeated = true
 	text.Reset()
 	l.table(&text, l.outcomes([]result{good}))
 	assert.Contains(t, text.String(), "TestThing                                                    passed the second time")
+}
+
+// TestATestThatSkipsItselfHasALineOfItsOwn: it has not passed, and it has not failed.
+func TestATestThatSkipsItselfHasALineOfItsOwn(t *testing.T) {
+	p := Planned{Tier: "T4", Test: "TestThing", Cloud: number(0), Enterprise: number(2)}
+	l := lists{planned: []Planned{p}, kept: map[string]bool{"TestThing": true}}
+	skips := result{job: job{Planned: p, Mode: Cloud}, Skipped: true, Reason: "not today"}
+	list := l.outcomes([]result{skips})
+	var text strings.Builder
+	l.table(&text, list)
+	assert.Contains(t, text.String(), "T4        0/    1      1       0/     0")
+	assert.Contains(t, text.String(), "TestThing                                                    skips itself: not today")
+	assert.Equal(t, []string{"TestThing"}, broken(list), "a kept test must pass somewhere")
+
+	text.Reset()
+	good := result{job: job{Planned: p, Mode: Enterprise, Count: 2}, Passed: true, Passes: 2}
+	list = l.outcomes([]result{skips, good})
+	l.table(&text, list)
+	assert.Contains(t, text.String(), "T4        1/    1      0       2/     2")
+	assert.NotContains(t, text.String(), "skips itself")
+	assert.Empty(t, broken(list))
 }
 
 func TestJobsTakeEachTestInOneModeUnlessBothAreWanted(t *testing.T) {

@@ -101,6 +101,21 @@ func (s suite) run(ctx context.Context, j job, dir string, environ []string, lim
 	return r
 }
 
+// skipMessage is what a test that skipped itself has logged, without the places. What its clean-up logs
+// looks the same, and comes after the reason.
+func skipMessage(output string) string {
+	var said []string
+	for _, found := range logged.FindAllStringSubmatch(output, -1) {
+		said = append(said, strings.TrimSpace(found[1]))
+	}
+	if len(said) == 0 {
+		return "it says no reason"
+	}
+	return strings.Join(said, "; ")
+}
+
+var logged = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
+
 var verdict = regexp.MustCompile(`(?m)--- (PASS|FAIL|SKIP): (\S+) \(\d`)
 
 // judge reads the output of a test process.
@@ -117,7 +132,7 @@ func judge(j job, output string, exitedWell bool) result {
 		case name == j.Test:
 			r.Passed = said == "PASS" && exitedWell
 			if said == "SKIP" {
-				r.Skipped, r.Reason = true, "skipped itself"
+				r.Skipped, r.Reason = true, skipMessage(output)
 			}
 		}
 	}
