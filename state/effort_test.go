@@ -14,8 +14,8 @@ import (
 
 // TestWhatACreateCosts bounds what PostgreSQL is asked for when a state is written as tofu does,
 // and says what waits for the disk: the commit of the announcement does not, and those of the
-// upload do (decision 32). Before statements were sent together the three took 7, 11 and 4
-// exchanges, beside the one that finds out who asks.
+// upload do (decision 32). Before statements were sent together the three took 7, 11 and 3
+// exchanges, beside the one of each that finds out who asks.
 func TestWhatACreateCosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
