@@ -5,7 +5,8 @@
 // Owns: tables objects and organization_keys; the layout of the object store; the
 // only S3 client.
 // Words: object (sealed bytes and the row that points to them), sidecar (a small
-// object beside it with its wrapped DEK), intent (the row before the bytes),
+// object beside it with its wrapped DEK), intent (the row before the bytes,
+// or with CommittedBy before their end),
 // organization key and DEK (see envelope), site value (a small secret of no
 // organization, sealed under a key of its own; whoever keeps it keeps root_version too).
 // Layout: <organization>/<workspace>/<kind>/<object> is the body, with "registry" in the

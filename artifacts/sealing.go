@@ -23,16 +23,17 @@ const (
 // more. A piece is hashed after it was sealed, while the store takes it; stop must be
 // called to end that.
 type sealingReader struct {
-	body   io.Reader
-	kind   Kind
-	limit  int64     // in plain bytes; none when not positive
-	beside io.Writer // gets the plain bytes too
-	atEnd  func()    // called once, when all of the body is sealed
-	sealer io.WriteCloser
-	sealed bytes.Buffer
-	size   int64
-	whole  bool  // the body ended and the seal is closed
-	err    error // why reading the body stopped early
+	body     io.Reader
+	kind     Kind
+	limit    int64        // in plain bytes; none when not positive
+	beside   io.Writer    // gets the plain bytes too, and is closed at their end if it can be
+	atEnd    func() error // called once, when all of the body is read; with its error the sealed form has no end
+	sealer   io.WriteCloser
+	sealed   bytes.Buffer
+	size     int64
+	whole    bool  // the body ended and the seal is closed
+	complete bool  // the body ended: no piece follows
+	err      error // why reading the body stopped early
 
 	free   chan []byte // memory for pieces
 	toHash chan []byte
@@ -41,7 +42,7 @@ type sealingReader struct {
 	md5    hash.Hash
 }
 
-func newSealingReader(body io.Reader, limit int64, dek envelope.Key, c envelope.Context, beside io.Writer, atEnd func()) (*sealingReader, error) {
+func newSealingReader(body io.Reader, limit int64, dek envelope.Key, c envelope.Context, beside io.Writer, atEnd func() error) (*sealingReader, error) {
 	r := &sealingReader{
 		body: body, kind: Kind(c.Kind), limit: limit, beside: beside, atEnd: atEnd,
 		free: make(chan []byte, pieces), toHash: make(chan []byte, pieces), hashed: make(chan struct{}), sha256: sha256.New(), md5: md5.New(),
@@ -89,11 +90,15 @@ func (r *sealingReader) more() error {
 	if !ended {
 		return nil
 	}
+	r.complete = true
+	close(r.toHash)
+	if err := r.atEnd(); err != nil {
+		return err
+	}
 	if err := r.sealer.Close(); err != nil {
 		return err
 	}
 	r.whole = true
-	r.atEnd()
 	return nil
 }
 
@@ -108,11 +113,16 @@ func (r *sealingReader) hash() {
 		others.Wait()
 		r.free <- piece[:cap(piece)]
 	}
+	if c, can := r.beside.(io.Closer); can && r.complete {
+		_ = c.Close() // its errors do not count
+	}
 }
 
 // stop waits until what was sealed is hashed. Nothing may be read after it.
 func (r *sealingReader) stop() {
-	close(r.toHash)
+	if !r.complete {
+		close(r.toHash)
+	}
 	<-r.hashed
 }
 

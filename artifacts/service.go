@@ -73,6 +73,7 @@ func (s *Service) PutWith(ctx context.Context, spec Spec, body io.Reader, limit 
 
 // Intent is an object that has a row and no bytes yet.
 type Intent struct {
+	committed  func() error // see CommittedBy
 	id         ids.Object
 	spec       Spec
 	dek        envelope.Key
@@ -83,8 +84,24 @@ type Intent struct {
 // Sealer gives the sealer of values under the key that the object is sealed under.
 func (in Intent) Sealer() Sealer { return Sealer{in.spec.Organization, in.key} }
 
+// CommittedBy gives the intent for a transaction that is being committed meanwhile: its
+// bytes are read and sealed already, and the store gets the end of them, without which it
+// has no object, once wait has answered nil.
+func (in Intent) CommittedBy(wait func() error) Intent {
+	in.committed = wait
+	return in
+}
+
+func (in Intent) waitForCommit() error {
+	if in.committed == nil {
+		return nil
+	}
+	return in.committed()
+}
+
 // Intend, Store and Confirm are the steps of Put for a caller whose own rows change
-// with them. Intend announces the object; its bytes may come once tx is committed.
+// with them. Intend announces the object; its bytes may come once tx is committed, or with
+// CommittedBy.
 func (s *Service) Intend(ctx context.Context, tx postgres.Tx, spec Spec) (Intent, error) {
 	spec, err := spec.normalized()
 	if err != nil {
@@ -101,17 +118,18 @@ func (s *Service) Intend(ctx context.Context, tx postgres.Tx, spec Spec) (Intent
 // Store seals the body of an intended object and stores it with its sidecar; the
 // object counts once Confirm has been committed. Limit and errors are those of Put,
 // and after an error the intent is given up. What is read of body is written to
-// beside as well; its errors do not count.
+// beside as well; its errors do not count. If it can be closed it is when it has all of the
+// body, which may be long before the store has.
 func (s *Service) Store(ctx context.Context, in Intent, body io.Reader, limit int64, beside io.Writer) (Object, error) {
 	object, err := s.upload(ctx, in, body, limit, beside)
-	if err != nil {
+	if err != nil && in.waitForCommit() == nil {
 		s.GiveUp(ctx, in)
 	}
 	return object, err
 }
 
-// Confirm makes a stored object count. Conflict "object_not_pending" when it was
-// given up in the meantime.
+// Confirm makes a stored object count; it goes with the transaction's next statement.
+// Conflict "object_not_pending" when the object was given up in the meantime.
 func (s *Service) Confirm(ctx context.Context, tx postgres.Tx, org ids.Organization, object Object) error {
 	return markStored(ctx, tx, org, object)
 }
@@ -119,14 +137,18 @@ func (s *Service) Confirm(ctx context.Context, tx postgres.Tx, org ids.Organizat
 // upload puts body and sidecar into the store, the sidecar as soon as all of the
 // body was read: a body that broke off leaves none.
 func (s *Service) upload(ctx context.Context, in Intent, body io.Reader, limit int64, beside io.Writer) (Object, error) {
-	if err := s.copyKey(ctx, in.spec.Organization, in.key.row); err != nil {
-		return Object{}, err
-	}
 	sidecar := make(chan error, 1)
-	sealing, err := newSealingReader(body, limit, in.dek, in.spec.context(in.id), beside, func() {
+	sealing, err := newSealingReader(body, limit, in.dek, in.spec.context(in.id), beside, func() error {
+		if err := in.waitForCommit(); err != nil {
+			return err
+		}
+		if err := s.copyKey(ctx, in.spec.Organization, in.key.row); err != nil {
+			return err
+		}
 		go func() {
 			sidecar <- s.store.Put(ctx, in.spec.sidecarKey(in.id, in.key.row.Version), bytes.NewReader(in.wrappedDEK))
 		}()
+		return nil
 	})
 	if err != nil {
 		return Object{}, err

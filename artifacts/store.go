@@ -79,17 +79,14 @@ func insertIntent(ctx context.Context, tx postgres.Tx, id ids.Object, s Spec, ke
 // markStored makes the object count. A row that is no longer pending was given up
 // by somebody else in the meantime, and stays so.
 func markStored(ctx context.Context, tx postgres.Tx, org ids.Organization, o Object) error {
-	n, err := postgres.Exec(ctx, tx, queries.Get("ObjectStored"), postgres.Args{
+	return postgres.Later(ctx, tx, queries.Get("ObjectStored"), postgres.Args{
 		"id": o.ID, "organization": org, "size": o.Size, "sha256": o.SHA256, "md5": o.MD5,
+	}, func(rows int64) error {
+		if rows != 1 {
+			return fault.New(fault.Conflict, "object_not_pending", "The upload of %s was given up before it ended. Upload it again.", o.ID)
+		}
+		return nil
 	})
-	if err != nil || n == 1 {
-		return err
-	}
-	row, err := readObject(ctx, tx, org, o.ID)
-	if err != nil {
-		return err
-	}
-	return fault.New(fault.Conflict, "object_not_pending", "The upload was given up before it ended (the object is %s). Upload it again.", row.Status)
 }
 
 // abandon gives up an object whose upload failed. Zero rows means that it is not

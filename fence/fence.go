@@ -98,6 +98,18 @@ func Lock(ctx context.Context, tx postgres.Tx, workspace ids.Workspace) (Status,
 	return read(ctx, tx, "Lock", workspace)
 }
 
+// LockLater is Lock that goes with the transaction's next statement: with that, into has the
+// fence, or the transaction has failed because there is none.
+func LockLater(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, into *Status) error {
+	return postgres.LaterOne(ctx, tx, Queries.Get("Lock"), postgres.Args{"workspace_id": workspace}, func(r row, found bool) error {
+		if !found {
+			return fault.Missing("workspace", string(workspace))
+		}
+		*into = r.status()
+		return nil
+	})
+}
+
 // LockOf is Lock for the workspace of a run that is named, or of the run of an attempt, and
 // goes with the transaction's next statement: with that, into has the fence. It stays as it
 // is without such a run or attempt.

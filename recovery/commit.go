@@ -83,7 +83,7 @@ func (s *Service) carryOut(ctx context.Context, tx postgres.Tx, actor authz.Acto
 		return op, err
 	}
 	if op.Resolution.imports() {
-		_, err := s.state.PublishRecovered(ctx, tx, state.Recovered{
+		err := s.state.PublishRecovered(ctx, tx, state.Recovered{
 			ID: op.TargetVersionID, Organization: op.OrganizationID, Token: reserved, Base: op.CurrentVersionID,
 			Run: op.RunID, Attempt: e.Attempt.ID, Sandbox: e.Attempt.SandboxID, By: actor.User, Checked: checked,
 		})

@@ -12,14 +12,23 @@ import (
 // a chain of at most this length.
 const MaxPublications = 1024
 
-// withinBound refuses the next version of an attempt that has announced all it may.
-func withinBound(ctx context.Context, tx postgres.Tx, actor authz.Actor) error {
+// announcedLater goes with the transaction's next statement: with that, into has the number of
+// versions that the actor, if it is an attempt, has announced.
+func announcedLater(ctx context.Context, tx postgres.Tx, actor authz.Actor, into *int) error {
 	if actor.Kind != authz.AttemptActor {
 		return nil
 	}
-	announced, err := postgres.Value[int](ctx, tx, Queries.Get("AnnouncedByAttempt"), postgres.Args{"run_id": actor.Run, "attempt_id": actor.Attempt})
-	if err == nil && announced >= MaxPublications {
-		err = fault.New(fault.Conflict, "publication_limit", "This apply has published state %d times, and no more are taken. What it goes on to change stands in errored.tfstate.", MaxPublications)
+	args := postgres.Args{"run_id": actor.Run, "attempt_id": actor.Attempt}
+	return postgres.LaterOne(ctx, tx, Queries.Get("AnnouncedByAttempt"), args, func(announced struct{ Count int }, _ bool) error {
+		*into = announced.Count
+		return nil
+	})
+}
+
+// withinBound refuses the next version of an attempt that has announced all it may.
+func withinBound(announced int) error {
+	if announced < MaxPublications {
+		return nil
 	}
-	return err
+	return fault.New(fault.Conflict, "publication_limit", "This apply has published state %d times, and no more are taken. What it goes on to change stands in errored.tfstate.", MaxPublications)
 }

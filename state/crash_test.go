@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,7 +89,7 @@ func TestAServerDiesDuringAnUpload(t *testing.T) {
 			}()
 			<-store.stopped
 
-			assert.Equal(t, map[string]int{"pending": 1}, w.objects(), "the intent was there before the bytes")
+			require.Eventually(t, func() bool { return w.objects()["pending"] == 1 }, time.Minute, time.Millisecond, "the intent is there before the store has all of the bytes")
 			assert.True(t, value[bool](w, "select raw_claimed_at is not null and status = 'pending' and object_id is null from state_versions where id = @id", postgres.Args{"id": v.ID}), "claimed (ST-17)")
 			assert.Empty(t, w.current())
 

@@ -15,8 +15,9 @@
 // encryption nothing is published or kept beside the state that the server can read
 // (encrypted_test.go); a force and a rollback advance the epoch, so that nothing begun
 // before them is published after them (ST-22); a server that dies anywhere in an upload
-// leaves one that can be repeated (crash_test.go).
+// leaves one that can be repeated (crash_test.go); what acknowledges is on disk, and the
+// store has no state whose claim is not (claim_test.go).
 // Refuses: re-encoding a state; knowing what a resource is.
-// Tested by: state_test.go, encrypted_test.go, fence_test.go, race_test.go, crash_test.go,
+// Tested by: state_test.go, encrypted_test.go, fence_test.go, race_test.go, crash_test.go, claim_test.go, effort_test.go,
 // file_test.go, s3_test.go, successor_test.go; what a recovery needs of it in package recovery.
 package state

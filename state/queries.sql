@@ -34,14 +34,17 @@ select @id, o.organization_id, o.workspace_id, 'finalized', @epoch, @holder_kind
  where o.id = @rollback_of_id and o.workspace_id = @workspace_id and o.status = 'finalized';
 
 -- name: Retry
--- The create that was made before with the same retry key (amendment 15).
+-- The create that was made before with the same retry key (amendment 15), under the lock as it is now.
 select id from state_versions
- where workspace_id = @workspace_id and epoch = @epoch and declared_serial = @declared_serial and declared_md5 = @declared_md5
+ where workspace_id = @workspace_id and epoch = (select f.epoch from workspace_fences f where f.workspace_id = @workspace_id) and declared_serial = @declared_serial and declared_md5 = @declared_md5
    and status <> 'discarded' and rollback_of_id is null;
 
 -- name: Get
 -- What is sealed in the row is read by itself: it may be large, and few need it.
 select {VersionColumns}, {Insists}, {Gone} from state_versions v where v.id = @id;
+
+-- name: GetWhole
+select {VersionColumns}, {Insists}, {Gone}, v.resources_sealed from state_versions v where v.id = @id;
 
 -- name: Lock
 select {VersionColumns}, {Insists}, {Gone} from state_versions v where v.id = @id for update of v;

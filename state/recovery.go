@@ -171,10 +171,10 @@ func (s *Service) finalizeHeld(ctx context.Context, begun Version, checked Check
 			return s.keepRefused(ctx, tx, v, checked.File, checked.Object, refused)
 		}
 		p, err := s.prepared(ctx, tx, v, checked)
-		if err == nil {
-			_, err = s.publish(ctx, tx, v, status, current, p)
+		if err != nil {
+			return err
 		}
-		return err
+		return s.publish(ctx, tx, &v, status, current, p)
 	})
 }
 
@@ -183,11 +183,7 @@ func (s *Service) prepared(ctx context.Context, tx postgres.Tx, v Version, check
 	if p.sealer, err = s.objects.Sealer(ctx, tx, v.Organization); err != nil {
 		return p, err
 	}
-	if p.resources, err = sealResources(p.sealer, v.ID, p.Resources); err != nil {
-		return p, err
-	}
-	p.outputs, err = sealOutputs(p.sealer, p.shownOutputs())
-	return p, err
+	return p, p.seal(v.ID)
 }
 
 // Recovered is a state that a recovery makes current, under the fence that it holds.
@@ -204,10 +200,10 @@ type Recovered struct {
 }
 
 // PublishRecovered makes a recovered state current (RC-56). The caller holds the fence row.
-func (s *Service) PublishRecovered(ctx context.Context, tx postgres.Tx, in Recovered) (Version, error) {
+func (s *Service) PublishRecovered(ctx context.Context, tx postgres.Tx, in Recovered) error {
 	status, err := fence.Guard(ctx, tx, in.Token)
 	if err != nil {
-		return Version{}, err
+		return err
 	}
 	v, err := readVersion(ctx, tx, "Insert", postgres.Args{
 		"id": in.ID, "organization_id": in.Organization, "workspace_id": in.Token.Workspace, "epoch": in.Token.Epoch,
@@ -216,15 +212,15 @@ func (s *Service) PublishRecovered(ctx context.Context, tx postgres.Tx, in Recov
 		"base_version_id": in.Base, "run_id": in.Run, "attempt_id": in.Attempt, "sandbox_id": in.Sandbox, "created_by": in.By, "lifetime_seconds": 0,
 	}, nil)
 	if err != nil {
-		return Version{}, err
+		return err
 	}
 	base, err := current(ctx, tx, in.Token.Workspace)
 	if err != nil {
-		return Version{}, err
+		return err
 	}
 	p, err := s.prepared(ctx, tx, v, in.Checked)
 	if err != nil {
-		return Version{}, err
+		return err
 	}
-	return s.publish(ctx, tx, v, status, base, p)
+	return s.publish(ctx, tx, &v, status, base, p)
 }

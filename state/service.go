@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"regexp"
 	"time"
 
@@ -96,25 +96,33 @@ func (s *Service) Begin(ctx context.Context, actor authz.Actor, workspace ids.Wo
 		if err != nil {
 			return err
 		}
-		status, err := fence.Lock(ctx, tx, workspace)
+		var status fence.Status
+		var earlier ids.StateVersion
+		announced := 0 // by the same attempt
+		err = errors.Join(fence.LockLater(ctx, tx, workspace, &status), retryLater(ctx, tx, workspace, in, &earlier), announcedLater(ctx, tx, actor, &announced))
 		if err != nil {
-			return err
-		}
-		if err := mayPublish(actor, status); err != nil {
-			return err
-		}
-		if earlier, err := s.retry(ctx, tx, status, in); err != nil || earlier.ID != "" {
-			v, created = earlier, false
-			return err
-		}
-		if err := withinBound(ctx, tx, actor); err != nil {
 			return err
 		}
 		current, err := current(ctx, tx, workspace)
 		if err != nil {
 			return err
 		}
+		if err := mayPublish(actor, status); err != nil {
+			return err
+		}
+		if earlier != "" {
+			if again, err := s.retried(ctx, tx, earlier, current); err != nil || again.ID != "" {
+				v, created = again, false
+				return err
+			}
+		}
+		if err := withinBound(announced); err != nil {
+			return err
+		}
 		if err := in.mayFollow(current, actor, w); err != nil {
+			return err
+		}
+		if err := postgres.ForgoFlush(ctx, tx); err != nil { // decision 32
 			return err
 		}
 		v, err = s.insert(ctx, tx, actor, w, status, current.ID, in)
@@ -196,18 +204,20 @@ func advances(current Version, serial int64, sameBytes bool) *fault.Error {
 			"to go back to an earlier state use a rollback of its state version.", current.Serial, serial)
 }
 
-// retry gives the version that the same create made before under this lock; none
-// when it made none, or one whose time to be uploaded is over: that one is given up.
-func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status, in Create) (Version, error) {
-	id, err := postgres.Value[ids.StateVersion](ctx, tx, Queries.Get("Retry"), postgres.Args{
-		"workspace_id": status.Workspace, "epoch": status.Epoch, "declared_serial": in.Serial, "declared_md5": in.MD5,
+// retryLater goes with the transaction's next statement: with that, into names the version
+// that the same create made before under the lock, if it made one.
+func retryLater(ctx context.Context, tx postgres.Tx, workspace ids.Workspace, in Create, into *ids.StateVersion) error {
+	return postgres.LaterOne(ctx, tx, Queries.Get("Retry"), postgres.Args{
+		"workspace_id": workspace, "declared_serial": in.Serial, "declared_md5": in.MD5,
+	}, func(earlier struct{ ID ids.StateVersion }, _ bool) error {
+		*into = earlier.ID
+		return nil
 	})
-	if postgres.NoRow(err) {
-		return Version{}, nil
-	}
-	if err != nil {
-		return Version{}, fmt.Errorf("look for an earlier create: %w", err)
-	}
+}
+
+// retried gives the version that the same create made before; none when its time to be
+// uploaded is over: then it is given up.
+func (s *Service) retried(ctx context.Context, tx postgres.Tx, id ids.StateVersion, current Version) (Version, error) {
 	expired, err := postgres.Exec(ctx, tx, Queries.Get("DiscardExpired"), postgres.Args{"id": id})
 	if err != nil || expired == 1 {
 		return Version{}, err
@@ -216,11 +226,8 @@ func (s *Service) retry(ctx context.Context, tx postgres.Tx, status fence.Status
 	if err != nil || v.Status != Finalized {
 		return v, err
 	}
-	if current, err := current(ctx, tx, status.Workspace); err != nil || current.ID != id {
-		if err == nil { // answering it as accepted would say that it is current
-			err = fault.New(fault.Conflict, "stale_serial", "This state (serial %d) was published under this lock before, and serial %d has replaced it since. To go back to it use a rollback to state version %s.", v.Serial, current.Serial, id)
-		}
-		return Version{}, err
+	if current.ID != id { // answering it as accepted would say that it is current
+		return Version{}, fault.New(fault.Conflict, "stale_serial", "This state (serial %d) was published under this lock before, and serial %d has replaced it since. To go back to it use a rollback to state version %s.", v.Serial, current.Serial, id)
 	}
 	return v, nil
 }

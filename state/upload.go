@@ -29,26 +29,25 @@ import (
 // "state_moved", "stale_serial", "lineage_mismatch", "already_finalized",
 // "upload_discarded", "upload_expired"; RecoveryHeld.
 func (s *Service) Upload(ctx context.Context, id ids.StateVersion, body io.Reader) (Version, error) {
-	v, intent, err := s.claim(ctx, id, artifacts.KindState)
+	c, err := s.claim(ctx, id, artifacts.KindState)
 	if err != nil {
 		return Version{}, err
 	}
-	if v.Status == Finalized {
-		return s.repeated(ctx, v, body)
+	if !c.stored {
+		return s.repeated(ctx, c.Version, body)
 	}
-	failpoint.Here("state.upload.after-claim")
-	file, object, err := s.store(ctx, v, intent, body)
+	p, err := s.store(ctx, c, body)
 	if err != nil {
 		return Version{}, err
 	}
 	failpoint.Here("state.upload.after-put")
-	if object.MD5 != v.DeclaredMD5 {
-		s.objects.GiveUp(ctx, intent)
-		return Version{}, fault.New(fault.Invalid, "digest_mismatch", "The uploaded bytes have the MD5 %s, but %s was announced. Nothing was changed; upload the file again.", object.MD5, v.DeclaredMD5)
+	if p.object.MD5 != c.DeclaredMD5 {
+		s.objects.GiveUp(ctx, c.intent)
+		return Version{}, fault.New(fault.Invalid, "digest_mismatch", "The uploaded bytes have the MD5 %s, but %s was announced. Nothing was changed; upload the file again.", p.object.MD5, c.DeclaredMD5)
 	}
-	published, err := s.finalize(context.WithoutCancel(ctx), v, intent, file, object)
+	published, err := s.finalize(context.WithoutCancel(ctx), c.Version, p)
 	if err != nil {
-		s.objects.GiveUp(ctx, intent) // unless a row points to it
+		s.objects.GiveUp(ctx, c.intent) // unless a row points to it
 	}
 	return published, err
 }
@@ -81,71 +80,31 @@ func discarded(v Version) *fault.Error {
 	return fault.New(fault.Conflict, "upload_discarded", "This upload was refused before (%s). Lock the workspace, read the current state and upload again.", v.DiscardReason)
 }
 
-// claims are the statements that claim an upload.
-var claims = map[artifacts.Kind]string{artifacts.KindState: "ClaimRaw", artifacts.KindStateJSON: "ClaimJSON"}
-
-// claim notes durably that bytes begin to arrive, before the first is taken, and
-// which object they become. There is no intent where no object is made of them.
-func (s *Service) claim(ctx context.Context, id ids.StateVersion, kind artifacts.Kind) (v Version, intent artifacts.Intent, err error) {
-	err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) (err error) {
-		v, err = readVersion(ctx, tx, claims[kind], postgres.Args{"id": id}, nil)
-		if err != nil {
-			return err
-		}
-		if v.ID == "" {
-			if v, err = s.unclaimed(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		if kind == artifacts.KindState && v.Status == Finalized || kind == artifacts.KindStateJSON && v.mustBeEncrypted {
-			return nil
-		}
-		intent, err = s.objects.Intend(ctx, tx, artifacts.Spec{
-			Organization: v.Organization, Workspace: v.Workspace, Kind: kind, Run: v.Run,
-			Serial: v.DeclaredSerial, Lineage: v.DeclaredLineage, Epoch: v.Epoch,
-		})
-		return err
-	})
-	return v, intent, err
-}
-
-// unclaimed gives a version whose bytes are there already, for the caller to compare;
-// one that takes none is an error.
-func (s *Service) unclaimed(ctx context.Context, tx postgres.Tx, id ids.StateVersion) (Version, error) {
-	v, err := s.load(ctx, tx, id)
-	switch {
-	case err != nil:
-		return v, err
-	case v.Status == Discarded:
-		return v, discarded(v)
-	case v.Status == Pending && v.JSONObject == "":
-		return v, fault.New(fault.Conflict, "upload_expired", "This upload was announced more than %s ago and never begun. Announce the state again.", UploadLifetime)
-	}
-	return v, nil
-}
-
-// store seals the bytes while reading serial, lineage, outputs and resources out
-// of them. Bytes that are no state file come back with file.malformed set.
-func (s *Service) store(ctx context.Context, v Version, intent artifacts.Intent, body io.Reader) (File, artifacts.Object, error) {
+// store seals the bytes while reading serial, lineage, outputs and resources out of them,
+// and seals these as well while the store takes the bytes. Bytes that are no state file come
+// back with malformed set.
+func (s *Service) store(ctx context.Context, c *claimed, body io.Reader) (publication, error) {
 	pr, pw := io.Pipe()
-	var file File
+	p := publication{sealer: c.intent.Sealer()}
 	var unread error
-	parsed := make(chan struct{})
+	ready := make(chan struct{})
 	go func() {
-		defer close(parsed)
-		file, unread = ReadFile(pr)
+		defer close(ready)
+		p.File, unread = ReadFile(pr)
 		_, _ = io.Copy(io.Discard, pr) // what follows a syntax error is still hashed and kept
+		if unread == nil || errors.As(unread, &p.malformed) {
+			p.File = p.completed(c.Version)
+			unread = p.seal(c.ID)
+		}
 	}()
-	object, err := s.objects.Store(ctx, intent, body, s.limit, pw)
-	_ = pw.CloseWithError(err) // nil reads as the end
-	<-parsed
-	if err != nil {
-		return File{}, artifacts.Object{}, err
+	object, err := s.objects.Store(ctx, c.intent, body, s.limit, pw)
+	_ = pw.CloseWithError(err) // without one it is closed already
+	<-ready
+	if err == nil {
+		err = unread
 	}
-	if unread != nil && !errors.As(unread, &file.malformed) {
-		return File{}, artifacts.Object{}, unread
-	}
-	return file.completed(v), object, nil
+	p.object = object
+	return p, err
 }
 
 // completed fills in what an encrypted file leaves out: early OpenTofu wrote neither
@@ -166,49 +125,38 @@ func (f File) completed(v Version) File {
 // finalize makes the object count and moves the pointer to it, or refuses and keeps
 // the bytes. Everything that decides is read under the lineage lock; what takes time
 // is done before.
-func (s *Service) finalize(ctx context.Context, begun Version, intent artifacts.Intent, file File, object artifacts.Object) (v Version, err error) {
+func (s *Service) finalize(ctx context.Context, begun Version, p publication) (v Version, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	p := publication{File: file, object: object, sealer: intent.Sealer()}
-	if p.resources, err = sealResources(p.sealer, begun.ID, file.Resources); err != nil {
-		return Version{}, err
-	}
-	if p.outputs, err = sealOutputs(p.sealer, file.shownOutputs()); err != nil {
-		return Version{}, err
-	}
 	var refused *fault.Error
 	err = postgres.InTx(ctx, s.db, "state.finalize", func(tx postgres.Tx) error {
-		status, err := fence.Lock(ctx, tx, begun.Workspace)
+		var status fence.Status
+		if err := errors.Join(fence.LockLater(ctx, tx, begun.Workspace, &status), lockLater(ctx, tx, begun.ID, &v)); err != nil {
+			return err
+		}
+		current, err := current(ctx, tx, begun.Workspace)
 		if err != nil {
 			return err
 		}
-		if v, err = readVersion(ctx, tx, "Lock", postgres.Args{"id": begun.ID}, fault.Missing("state version", string(begun.ID))); err != nil {
-			return err
-		}
-		if err := s.objects.Confirm(ctx, tx, v.Organization, object); err != nil {
+		if err := s.objects.Confirm(ctx, tx, v.Organization, p.object); err != nil {
 			return err
 		}
 		switch v.Status {
 		case Finalized: // by another request with the same version
-			if refused = again(v, object.SHA256); refused == nil {
+			if refused = again(v, p.object.SHA256); refused == nil {
 				if v, err = s.withResources(ctx, tx, v); err != nil {
 					return err
 				}
 			}
-			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
+			return s.objects.Discard(ctx, tx, v.Organization, p.object.ID)
 		case Discarded:
 			refused = discarded(v)
-			return s.objects.Discard(ctx, tx, v.Organization, object.ID)
+			return s.objects.Discard(ctx, tx, v.Organization, p.object.ID)
 		}
-		current, err := current(ctx, tx, v.Workspace)
-		if err != nil {
-			return err
+		if refused = refusal(v, status, current, p.File, p.object); refused != nil {
+			return s.keepRefused(ctx, tx, v, p.File, p.object, refused)
 		}
-		if refused = refusal(v, status, current, file, object); refused != nil {
-			return s.keepRefused(ctx, tx, v, file, object, refused)
-		}
-		v, err = s.publish(ctx, tx, v, status, current, p)
-		return err
+		return s.publish(ctx, tx, &v, status, current, p)
 	})
 	if err != nil {
 		return Version{}, err
@@ -277,7 +225,8 @@ func (s *Service) keepRefused(ctx context.Context, tx postgres.Tx, v Version, fi
 	})
 }
 
-// publication is what becomes current, sealed as far as the file alone decides.
+// publication is what becomes current. All but object is read from the bytes and sealed
+// before they are all stored.
 type publication struct {
 	File
 	object    artifacts.Object
@@ -286,46 +235,65 @@ type publication struct {
 	outputs   sealedOutputs
 }
 
-func (s *Service) publish(ctx context.Context, tx postgres.Tx, v Version, status fence.Status, base Version, p publication) (Version, error) {
+// seal seals what the file shows for the rows of version id.
+func (p *publication) seal(id ids.StateVersion) (err error) {
+	if p.resources, err = sealResources(p.sealer, id, p.Resources); err == nil {
+		p.outputs, err = sealOutputs(p.sealer, p.shownOutputs())
+	}
+	return err
+}
+
+// publish makes v current. It writes without waiting for answers: v is as published once
+// the transaction has committed.
+func (s *Service) publish(ctx context.Context, tx postgres.Tx, v *Version, status fence.Status, base Version, p publication) error {
 	if p.Encrypted { // before Finalize, which drops the declared ones
-		declared, err := s.declaredOutputs(ctx, tx, v)
+		declared, err := s.declaredOutputs(ctx, tx, *v)
 		if err != nil {
-			return v, err
+			return err
 		}
 		if p.outputs, err = sealOutputs(p.sealer, declared); err != nil {
-			return v, err
+			return err
 		}
 	}
-	v, err := readVersion(ctx, tx, "Finalize", postgres.Args{
-		"id": v.ID, "epoch": v.Epoch, "serial": p.Serial, "lineage": p.Lineage, "size": p.object.Size, "sha256": p.object.SHA256,
+	begun := *v
+	err := postgres.LaterOne(ctx, tx, Queries.Get("Finalize"), postgres.Args{
+		"id": begun.ID, "epoch": begun.Epoch, "serial": p.Serial, "lineage": p.Lineage, "size": p.object.Size, "sha256": p.object.SHA256,
 		"client_encrypted": p.Encrypted, "terraform_version": p.TerraformVersion, "resource_count": p.ResourceCount, "resources_sealed": p.resources, "object_id": p.object.ID,
-	}, fmt.Errorf("finalize %s: it is not pending", v.ID)) // its row is locked: this cannot be
+	}, func(row versionRow, found bool) error {
+		if !found {
+			return fmt.Errorf("finalize %s: it is not pending", begun.ID) // its row is locked: this cannot be
+		}
+		*v = row.version()
+		v.Resources = p.Resources
+		return nil
+	})
 	if err != nil {
-		return v, err
+		return err
 	}
-	if err := p.outputs.insert(ctx, tx, v); err != nil {
-		return v, err
+	if err := p.outputs.insert(ctx, tx, begun); err != nil {
+		return err
 	}
-	if err := s.movePointer(ctx, tx, v.Organization, v.Workspace, v.ID, v.Base); err != nil {
-		return v, err
+	if err := s.movePointer(ctx, tx, begun.Organization, begun.Workspace, begun.ID, begun.Base); err != nil {
+		return err
 	}
 	details := map[string]any{
-		"workspace": v.Workspace, "serial": v.Serial, "lineage": v.Lineage, "sha256": v.SHA256, "epoch": v.Epoch, "base": v.Base, "run": v.Run,
-		"declared_serial": v.DeclaredSerial, "declared_lineage": v.DeclaredLineage,
+		"workspace": begun.Workspace, "serial": p.Serial, "lineage": p.Lineage, "sha256": p.object.SHA256, "epoch": begun.Epoch, "base": begun.Base, "run": begun.Run,
+		"declared_serial": begun.DeclaredSerial, "declared_lineage": begun.DeclaredLineage,
 		"emptied": base.ResourceCount > 0 && p.ResourceCount == 0 && !p.Encrypted,
 	}
-	if skipped := v.Serial - base.Serial - 1; v.Base != "" && skipped > 0 {
+	if skipped := p.Serial - base.Serial - 1; begun.Base != "" && skipped > 0 {
 		details["skipped_serials"] = skipped // case 8: somebody may have set the serial by hand
 	}
 	action := "state.published"
-	if v.Forced {
+	if begun.Forced {
 		if _, err := fence.Grow(ctx, tx, status.Token()); err != nil {
-			return v, err
+			return err
 		}
 		action = "state.forced"
 	}
-	v.Resources = p.Resources
-	return v, audit.Append(ctx, tx, audit.Entry{Organization: v.Organization, Actor: v.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(v.ID), Details: details})
+	return audit.Append(ctx, tx, audit.Entry{
+		Organization: begun.Organization, Actor: begun.actor(), Action: action, ObjectKind: "state-version", ObjectID: string(begun.ID), Details: details,
+	})
 }
 
 func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization ids.Organization, workspace ids.Workspace, id, base ids.StateVersion) error {
@@ -344,15 +312,16 @@ func (s *Service) movePointer(ctx context.Context, tx postgres.Tx, organization 
 // It is in plain also when the state is not: where the workspace insists on
 // encryption it is taken, so that the client goes on, and not kept.
 func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.Reader) error {
-	v, intent, err := s.claim(ctx, id, artifacts.KindStateJSON)
+	c, err := s.claim(ctx, id, artifacts.KindStateJSON)
 	if err != nil {
 		return err
 	}
-	if v.mustBeEncrypted {
+	if !c.stored {
 		_, err := io.Copy(io.Discard, body)
 		return err
 	}
-	object, err := s.objects.Store(ctx, intent, body, s.limit, io.Discard)
+	v := c.Version
+	object, err := s.objects.Store(ctx, c.intent, body, s.limit, io.Discard)
 	if err != nil {
 		return err
 	}
@@ -371,7 +340,7 @@ func (s *Service) UploadJSON(ctx context.Context, id ids.StateVersion, body io.R
 		return s.objects.Discard(ctx, tx, v.Organization, object.ID)
 	})
 	if err != nil {
-		s.objects.GiveUp(ctx, intent) // unless a row points to it
+		s.objects.GiveUp(ctx, c.intent) // unless a row points to it
 		return err
 	}
 	if refused != nil {

@@ -142,6 +142,18 @@ func readVersion(ctx context.Context, tx postgres.Tx, query string, args postgre
 	return row.version(), nil
 }
 
+// lockLater locks a version for the rest of the transaction, whose next statement it goes
+// with: with that, into has it, or the transaction has failed because there is none.
+func lockLater(ctx context.Context, tx postgres.Tx, id ids.StateVersion, into *Version) error {
+	return postgres.LaterOne(ctx, tx, Queries.Get("Lock"), postgres.Args{"id": id}, func(row versionRow, found bool) error {
+		if !found {
+			return fault.Missing("state version", string(id))
+		}
+		*into = row.version()
+		return nil
+	})
+}
+
 // withResources opens the list of resources, which may be large, for those who show
 // or count it. Only a finalized version has one.
 func (s *Service) withResources(ctx context.Context, tx postgres.Tx, v Version) (Version, error) {
@@ -152,6 +164,10 @@ func (s *Service) withResources(ctx context.Context, tx postgres.Tx, v Version) 
 	if err != nil {
 		return Version{}, fmt.Errorf("read the resources of %s: %w", v.ID, err)
 	}
+	return s.openResources(ctx, tx, v, sealed)
+}
+
+func (s *Service) openResources(ctx context.Context, tx postgres.Tx, v Version, sealed []byte) (Version, error) {
 	if sealed == nil {
 		return v, nil
 	}
@@ -245,38 +261,71 @@ func (s *Service) Load(ctx context.Context, tx postgres.Tx, id ids.StateVersion)
 
 // Version gives one version with its resources.
 func (s *Service) Version(ctx context.Context, actor authz.Actor, id ids.StateVersion) (v Version, err error) {
-	err = postgres.InSnapshot(ctx, s.db, "state.version", func(tx postgres.Tx) error {
-		if v, err = s.visible(ctx, tx, actor, authz.StateRead, id); err != nil {
-			return err
+	var sealed []byte
+	err = reading(actor)(ctx, s.db, "state.version", func(tx postgres.Tx) error {
+		row, err := postgres.One[struct {
+			versionRow
+			ResourcesSealed []byte
+		}](ctx, tx, Queries.Get("GetWhole"), postgres.Args{"id": id})
+		if postgres.NoRow(err) {
+			return fault.Missing("state version", string(id))
 		}
-		v, err = s.withResources(ctx, tx, v)
+		if err != nil {
+			return fmt.Errorf("get a state version: %w", err)
+		}
+		v, sealed = row.version(), row.ResourcesSealed
+		return seen(ctx, tx, actor, authz.StateRead, v)
+	})
+	if err != nil {
+		return Version{}, err
+	}
+	err = postgres.InOneStatement(ctx, s.db, "state.resources", func(tx postgres.Tx) error {
+		v, err = s.openResources(ctx, tx, v, sealed) // mostly without a statement: a key never changes
 		return err
 	})
 	return v, err
 }
 
+// reading gives the cheapest way to read a version for an actor. A run may be of another
+// workspace, and then it takes more than one statement to decide.
+func reading(actor authz.Actor) func(context.Context, *postgres.DB, string, func(postgres.Tx) error) error {
+	if actor.Kind == authz.AttemptActor {
+		return postgres.InSnapshot
+	}
+	return postgres.InOneStatement
+}
+
 // visible reads a version, with one statement, for an actor who may do action with it.
 func (s *Service) visible(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, id ids.StateVersion) (Version, error) {
 	v, err := s.load(ctx, tx, id)
+	if err == nil {
+		err = seen(ctx, tx, actor, action, v)
+	}
 	if err != nil {
 		return Version{}, err
 	}
-	object := authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace, Noun: "state version", Name: string(id)}
+	return v, nil
+}
+
+// seen is nil for an actor who may do action with v. For all but runs of other workspaces it
+// takes no statement.
+func seen(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.Action, v Version) (err error) {
+	object := authz.Object{Organization: v.Organization, Project: v.Project, Workspace: v.Workspace, Noun: "state version", Name: string(v.ID)}
 	if outside(actor, v.Workspace) {
 		if object.SharesState, err = consumable(ctx, tx, actor, v); err != nil {
-			return Version{}, err
+			return err
 		}
 	}
 	if err := authz.Allow(actor, action, object); err != nil {
-		return Version{}, err
+		return err
 	}
 	if v.gone { // what belongs to a deleted workspace is not there for anybody
-		return Version{}, fault.Missing("state version", string(id))
+		return fault.Missing("state version", string(v.ID))
 	}
-	if actor.Kind == authz.AttemptActor && actor.Workspace == v.Workspace && id != actor.Predecessor && v.Run != actor.Run {
-		return Version{}, fault.Missing("state version", string(id)) // an attempt sees what its run began with and wrote (ST-01)
+	if actor.Kind == authz.AttemptActor && actor.Workspace == v.Workspace && v.ID != actor.Predecessor && v.Run != actor.Run {
+		return fault.Missing("state version", string(v.ID)) // an attempt sees what its run began with and wrote (ST-01)
 	}
-	return v, nil
+	return nil
 }
 
 // Filter of a list. Status empty means all. Limit and Offset count versions.
@@ -324,11 +373,7 @@ func (s *Service) DownloadJSON(ctx context.Context, actor authz.Actor, id ids.St
 
 func (s *Service) open(ctx context.Context, actor authz.Actor, id ids.StateVersion, which func(Version) ids.Object) (io.ReadCloser, Version, error) {
 	var v Version
-	read := postgres.InOneStatement
-	if actor.Kind == authz.AttemptActor { // who may be of another workspace, which takes more to decide
-		read = postgres.InSnapshot
-	}
-	err := read(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
+	err := reading(actor)(ctx, s.db, "state.open", func(tx postgres.Tx) (err error) {
 		v, err = s.visible(ctx, tx, actor, authz.StateRead, id)
 		return err
 	})

@@ -1,0 +1,136 @@
+package state_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/state"
+)
+
+// watchedBody tells when it was read to its end.
+type watchedBody struct {
+	io.Reader
+	ended chan struct{}
+}
+
+func (b watchedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		close(b.ended)
+	}
+	return n, err
+}
+
+// While the claim is being committed its bytes are received and sealed, but the store has no
+// object before: neither one that no row tells of, nor one whose version seems to wait for its
+// first byte (ST-17).
+func TestTheStoreWaitsForTheClaim(t *testing.T) {
+	t.Parallel()
+	uploads := map[string]func(world, ids.StateVersion, io.Reader) error{
+		"state": func(w world, id ids.StateVersion, body io.Reader) error {
+			_, err := w.Upload(ctx, id, body)
+			return err
+		},
+		"state-json": func(w world, id ids.StateVersion, body io.Reader) error { return w.UploadJSON(ctx, id, body) },
+	}
+	// begun gives an upload whose claim could be committed only after all of its bytes had come.
+	begun := func(t *testing.T, kind string, before ...string) (w world, v state.Version, done chan error) {
+		w = newWorld(t)
+		w.lock(w.ada)
+		content := file(1, lineage, strings.Repeat("x", 1<<20))
+		v = w.begin(w.ada, 1, content)
+		for _, sql := range before {
+			require.NoError(t, w.exec(sql, nil))
+		}
+		done = make(chan error, 1)
+		ended := make(chan struct{})
+		require.NoError(t, w.tx(func(tx postgres.Tx) error {
+			_, err := tx.Exec(ctx, "lock table objects in share mode") // nobody else writes a row
+			require.NoError(t, err)
+			go func() { done <- uploads[kind](w, v.ID, watchedBody{bytes.NewReader(content), ended}) }()
+			<-ended // all of the body was read
+			time.Sleep(50 * time.Millisecond)
+			assert.Empty(t, done)
+			assert.Empty(t, w.store.Keys(), "the object has no row yet")
+			return nil
+		}))
+		return w, v, done
+	}
+	for kind := range uploads {
+		t.Run(kind, func(t *testing.T) {
+			w, _, done := begun(t, kind)
+			require.NoError(t, <-done)
+			assert.Contains(t, strings.Join(w.store.Keys(), "\n"), "/"+kind+"/")
+		})
+		t.Run(kind+" refused", func(t *testing.T) {
+			w, v, done := begun(t, kind, "alter table objects add constraint refuses check (kind not in ('state', 'state-json')) not valid")
+			require.Error(t, <-done)
+			assert.Empty(t, w.store.Keys())
+			assert.Equal(t, state.Pending, w.version(v.ID).Status)
+		})
+	}
+}
+
+// An upload that breaks off while its claim is being committed is given up none the less.
+func TestAnUploadBreaksOffBeforeItsClaimIsCommitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lock(w.ada)
+	v := w.begin(w.ada, 1, file(1, lineage, "x"))
+	done, ended := make(chan error, 1), make(chan struct{})
+	require.NoError(t, w.tx(func(tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, "lock table objects in share mode")
+		require.NoError(t, err)
+		go func() {
+			_, err := w.Upload(ctx, v.ID, io.MultiReader(strings.NewReader(`{"version":4`), brokenOff{ended}))
+			done <- err
+		}()
+		<-ended
+		time.Sleep(50 * time.Millisecond)
+		assert.Empty(t, done)
+		return nil
+	}))
+	require.ErrorIs(t, <-done, io.ErrUnexpectedEOF)
+	assert.Equal(t, map[string]int{"discarded": 1}, w.objects())
+	assert.True(t, value[bool](w, "select raw_claimed_at is not null from state_versions where id = @id", postgres.Args{"id": v.ID}))
+}
+
+type brokenOff struct{ ended chan struct{} }
+
+func (b brokenOff) Read([]byte) (int, error) {
+	close(b.ended)
+	return 0, io.ErrUnexpectedEOF
+}
+
+// An announcement that was answered and is not there any more, because PostgreSQL broke down
+// before it was on disk, is refused when its bytes come: they are nowhere, and the current
+// state is the one before (decision 32).
+func TestAnAnnouncementIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lock(w.ada)
+	before := w.publish(w.ada, 1, file(1, lineage, "a"))
+	stored := w.store.Keys()
+	content := file(2, lineage, "b")
+	v := w.begin(w.ada, 2, content)
+	for _, sql := range []string{"alter table state_versions disable trigger user", "delete from state_versions where id = @id", "alter table state_versions enable trigger user"} {
+		require.NoError(t, w.exec(sql, postgres.Args{"id": v.ID}))
+	}
+	_, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
+	wantFault(t, err, fault.NotFound, "not_found")
+	assert.Equal(t, before.ID, w.current())
+	assert.Equal(t, stored, w.store.Keys())
+
+	again := w.publish(w.ada, 2, content)
+	assert.NotEqual(t, v.ID, again.ID)
+	assert.Equal(t, content, w.download(w.ada, again.ID))
+}
