@@ -35,7 +35,7 @@ func TestTheRouterFindsWhatMuxFinds(t *testing.T) {
 	asked, hit := map[string]bool{}, map[string]bool{}
 	for _, rt := range routes {
 		for _, path := range around(rt.path) {
-			for _, method := range []string{get, http.MethodHead, post, put, patch, del} {
+			for _, method := range []string{rt.method, http.MethodHead, del} {
 				if asked[method+path] {
 					continue
 				}
