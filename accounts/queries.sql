@@ -32,7 +32,7 @@ cross join lateral (
                  where places.role = 'owner' and places.team_id is null) member
           join teams t on t.id = member.id
     )
-    select roles.*, granted.*
+    select roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
       from (select coalesce(array_agg(organization_id), '{}') as organizations, coalesce(array_agg(role), '{}') as roles from places) roles,
            (select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
               from (select organization_id, id as scope, array_to_string(organization_access, ' ') as levels from mine

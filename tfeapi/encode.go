@@ -32,9 +32,11 @@ type member struct {
 func (e *encoder) value(v any) {
 	switch v := v.(type) {
 	case *jsonapi.OnePayload:
-		e.object(member{"data", v.Data, false}, member{"included", v.Included, len(v.Included) == 0}, member{"links", v.Links, v.Links == nil}, member{"meta", v.Meta, v.Meta == nil})
+		e.object(member{"data", v.Data, false}, member{"included", v.Included, len(v.Included) == 0},
+			member{"links", v.Links, v.Links == nil}, member{"meta", v.Meta, v.Meta == nil})
 	case *jsonapi.ManyPayload:
-		e.object(member{"data", v.Data, false}, member{"included", v.Included, len(v.Included) == 0}, member{"links", v.Links, v.Links == nil}, member{"meta", v.Meta, v.Meta == nil})
+		e.object(member{"data", v.Data, false}, member{"included", v.Included, len(v.Included) == 0},
+			member{"links", v.Links, v.Links == nil}, member{"meta", v.Meta, v.Meta == nil})
 	case *jsonapi.RelationshipOneNode:
 		e.object(member{"data", v.Data, false}, member{"links", v.Links, v.Links == nil}, member{"meta", v.Meta, v.Meta == nil})
 	case *jsonapi.RelationshipManyNode:
