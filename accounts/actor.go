@@ -109,10 +109,11 @@ func (r actorRow) grants() map[ids.Organization]authz.Grants {
 	for i, org := range r.GrantOrganizations {
 		g, scope, levels := all[org], r.GrantScopes[i], authz.ParseLevels(r.GrantLevels[i])
 		switch {
-		case scope == "":
-			g.Levels = append(g.Levels, levels...)
 		case strings.HasPrefix(scope, "team-"):
 			g.Teams = append(g.Teams, ids.Team(scope))
+			for _, access := range strings.Fields(r.GrantLevels[i]) {
+				g.Levels = append(g.Levels, authz.Level("organization:"+access))
+			}
 		case strings.HasPrefix(scope, "prj-"):
 			if g.Projects == nil {
 				g.Projects = map[ids.Project][]authz.Level{}

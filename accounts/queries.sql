@@ -7,40 +7,39 @@ u.suspended_at is null and u.deactivated_at is null
 -- fragment: ActorColumns
 coalesce(u.id, '') as user_id, coalesce(u.username, '') as username, coalesce((u.site_admin or u.provisioned_admin) and {UserCounts}, false) as site_admin, coalesce(u.service_account, false) as service_account,
        u.deactivated_at is not null as deactivated,
-       roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
+       rights.organizations, rights.roles, rights.grant_organizations, rights.grant_scopes, rights.grant_levels
 
 -- fragment: ActorRights
 -- What the user u may do: its role in each organization that exists, and what its teams give, as rows of organization, scope
--- (empty, or the id of a team, project or workspace) and the names of levels. The account of a team is as good as a member of it.
--- In a disabled organization nobody has any, and a suspended user nowhere.
+-- (the id of a team, which gives in all of the organization, or of a project or workspace) and the names of levels. The account of a
+-- team is as good as a member of it. In a disabled organization nobody has any, and a suspended user nowhere.
+-- Each request asks this, and to set up a part of the statement costs more than to execute it: nothing is looked up twice.
 cross join lateral (
-    select coalesce(array_agg(x.organization_id order by x.organization_id), '{}') as organizations, coalesce(array_agg(x.role order by x.organization_id), '{}') as roles
-      from (select m.organization_id, m.role from memberships m where m.user_id = u.id and m.status = 'active'
-            union all
-            select t.organization_id, case when t.is_owners then 'owner' else 'member' end from teams t where t.service_user_id = u.id) x
-      join organizations o on o.id = x.organization_id and o.deleted_at is null and o.disabled_at is null and {UserCounts}) roles
-cross join lateral (
-    with mine as materialized (
+    with places as materialized (
+        select x.organization_id, x.role, x.team_id
+          from (select m.organization_id, m.role, null as team_id from memberships m where m.user_id = u.id and m.status = 'active'
+                union all
+                select t.organization_id, case when t.is_owners then 'owner' else 'member' end, t.id from teams t where t.service_user_id = u.id) x
+          join organizations o on o.id = x.organization_id and o.deleted_at is null and o.disabled_at is null and {UserCounts}
+    ), mine as materialized (
         select t.id, t.organization_id, t.organization_access
-          from (select tm.team_id as id from team_memberships tm
-                  join memberships m on m.organization_id = tm.organization_id and m.user_id = tm.user_id and m.status = 'active'
-                 where tm.user_id = u.id
+          from (select tm.team_id as id from places join team_memberships tm on tm.organization_id = places.organization_id and tm.user_id = u.id
+                 where places.team_id is null
                 union all
-                select s.id from teams s where s.service_user_id = u.id
+                select places.team_id from places where places.team_id is not null
                 union all
-                select s.id from memberships m join teams s on s.organization_id = m.organization_id and s.is_owners
-                 where m.user_id = u.id and m.role = 'owner' and m.status = 'active') member
+                select s.id from places join teams s on s.organization_id = places.organization_id and s.is_owners
+                 where places.role = 'owner' and places.team_id is null) member
           join teams t on t.id = member.id
-          join organizations o on o.id = t.organization_id and o.deleted_at is null and o.disabled_at is null and {UserCounts}
     )
-    select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
-      from (select mine.organization_id, mine.id as scope, '' as levels from mine
-            union all
-            select mine.organization_id, '', 'organization:' || a.access from mine, unnest(mine.organization_access) as a (access)
-            union all
-            select a.organization_id, a.project_id, array_to_string(a.levels, ' ') from mine join team_projects a on a.team_id = mine.id
-            union all
-            select a.organization_id, a.workspace_id, array_to_string(a.levels, ' ') from mine join team_workspaces a on a.team_id = mine.id) g) granted
+    select roles.organizations, roles.roles, granted.grant_organizations, granted.grant_scopes, granted.grant_levels
+      from (select coalesce(array_agg(organization_id), '{}') as organizations, coalesce(array_agg(role), '{}') as roles from places) roles,
+           (select coalesce(array_agg(g.organization_id), '{}') as grant_organizations, coalesce(array_agg(g.scope), '{}') as grant_scopes, coalesce(array_agg(g.levels), '{}') as grant_levels
+              from (select organization_id, id as scope, array_to_string(organization_access, ' ') as levels from mine
+                    union all
+                    select a.organization_id, a.project_id, array_to_string(a.levels, ' ') from mine join team_projects a on a.team_id = mine.id
+                    union all
+                    select a.organization_id, a.workspace_id, array_to_string(a.levels, ' ') from mine join team_workspaces a on a.team_id = mine.id) g) granted) rights
 
 -- fragment: SessionCounts
 -- An organization can end the sessions of its members sooner.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/approvals"
 	"github.com/holdfast-run/holdfast/audit"
@@ -88,7 +86,7 @@ type Deps struct {
 
 type server struct {
 	Deps
-	router *mux.Router
+	router *router
 	limit  *rateLimit
 	large  chan struct{} // has room for the one large document that may be in memory at a time
 }
@@ -98,18 +96,8 @@ type server struct {
 func New(deps Deps) http.Handler {
 	deps.Address = strings.TrimSuffix(deps.Address, "/")
 	s := &server{Deps: deps, limit: newRateLimit(deps.RateLimit), large: make(chan struct{}, 1)}
-	// A path is taken as it comes: an escaped slash stays inside its segment, and
-	// nothing is redirected, because a redirected POST loses its body.
-	s.router = mux.NewRouter().UseEncodedPath().SkipClean(true)
-	for _, route := range s.routes() {
-		methods := []string{route.method}
-		if route.method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
-		}
-		s.router.Handle(route.path, s.serve(route)).Methods(methods...)
-	}
-	s.router.NotFoundHandler = s.serve(route{path: "(no route)", open: true, handle: unknownAddress})
-	s.router.MethodNotAllowedHandler = s.serve(route{path: "(no method)", open: true, handle: s.wrongMethod})
+	s.router = newRouter(s.routes(), s.serve,
+		s.serve(route{path: "(no route)", open: true, handle: unknownAddress}), s.serve(route{path: "(no method)", open: true, handle: s.wrongMethod}))
 	return s.router
 }
 
@@ -245,15 +233,7 @@ func unknownAddress(*request) (answer, error) {
 
 // wrongMethod answers 405 and lists the methods that the address knows.
 func (s *server) wrongMethod(r *request) (answer, error) {
-	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		probe := r.http.Clone(r.ctx)
-		probe.Method = method
-		var match mux.RouteMatch
-		if s.router.Match(probe, &match) && match.MatchErr == nil {
-			allowed = append(allowed, method)
-		}
-	}
+	allowed := s.router.methods(r.http, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)
 	r.header.Set("Allow", strings.Join(allowed, ", "))
 	object := errorObject{Status: "405", Code: "method_not_allowed", Title: "method not allowed", Detail: "This address knows " + strings.Join(allowed, ", ") + "."}
 	return answer{status: http.StatusMethodNotAllowed, json: map[string]any{"errors": []errorObject{object}}, mediaType: mediaType}, nil
