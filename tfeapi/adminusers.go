@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 )
 
@@ -86,18 +85,6 @@ func siteUserIDs(users []accounts.SiteUser) []ids.User {
 	return list
 }
 
-// yesOrNo reads a filter that is true, false or absent.
-func yesOrNo(r *request, name string) (*bool, error) {
-	switch text := r.query.Get(name); text {
-	case "":
-		return nil, nil
-	case "true", "false":
-		yes := text == "true"
-		return &yes, nil
-	}
-	return nil, fault.New(fault.Malformed, "invalid_parameter", "The query parameter %s must be true or false.", name)
-}
-
 // listAdminUsers gives the users of the site. q is a part of the name or address.
 func (s *server) listAdminUsers(r *request) (answer, error) {
 	if err := siteAdmin(r); err != nil {
@@ -107,11 +94,11 @@ func (s *server) listAdminUsers(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	admin, err := yesOrNo(r, "filter[admin]")
+	admin, err := r.choice("filter[admin]")
 	if err != nil {
 		return answer{}, err
 	}
-	suspended, err := yesOrNo(r, "filter[suspended]")
+	suspended, err := r.choice("filter[suspended]")
 	if err != nil {
 		return answer{}, err
 	}
