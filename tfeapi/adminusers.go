@@ -20,6 +20,10 @@ type adminUserView struct {
 	IsSuspended      bool      `jsonapi:"attr,is-suspended"`
 	IsServiceAccount bool      `jsonapi:"attr,is-service-account"`
 
+	// By whom it is shut out (extensions): a site admin, or the identity provider.
+	SuspendedAt   *time.Time `jsonapi:"attr,suspended-at,iso8601"`
+	DeactivatedAt *time.Time `jsonapi:"attr,deactivated-at,iso8601"`
+
 	// While SCIM is on.
 	IsSCIMManaged *bool      `jsonapi:"attr,is-scim-managed,omitempty"`
 	SCIMUsername  *string    `jsonapi:"attr,scim-username,omitempty"`
@@ -40,7 +44,7 @@ func newAdminUserView(u accounts.SiteUser, names map[ids.Organization]string) *a
 	}
 	return &adminUserView{
 		ID: string(u.ID), Username: u.Username, Email: u.Email, AvatarURL: "/api/v2/users/" + string(u.ID) + "/avatar",
-		TwoFactor: twoFactor{Enabled: u.TwoFactor, Verified: u.TwoFactor}, IsAdmin: u.SiteAdmin, IsSuspended: u.SuspendedAt != nil, IsServiceAccount: u.ServiceAccount,
+		TwoFactor: twoFactor{Enabled: u.TwoFactor, Verified: u.TwoFactor}, IsAdmin: u.SiteAdmin, IsSuspended: u.ShutOut(), SuspendedAt: u.SuspendedAt, DeactivatedAt: u.DeactivatedAt, IsServiceAccount: u.ServiceAccount,
 		related: relations{"organizations": organizations},
 	}
 }
