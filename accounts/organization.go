@@ -3,7 +3,6 @@ package accounts
 import (
 	"context"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -286,17 +285,16 @@ func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) 
 	return org, err
 }
 
-// Organizations gives those the actor sees, by name, and how many there are in all;
-// search is a part of the name or e-mail address, in any case. The zero page is the whole
-// list: clients that ask without one read no second page.
-func (s *Service) Organizations(ctx context.Context, actor authz.Actor, search string, page Page) ([]Organization, int, error) {
+// OrganizationSearch has parts of what is searched for, in any case: in the name or the e-mail
+// address, in the name, and in the address.
+type OrganizationSearch struct{ Any, Name, Email string }
+
+// Organizations gives those the actor sees, by name, and how many there are in all.
+func (s *Service) Organizations(ctx context.Context, actor authz.Actor, search OrganizationSearch, page Page) ([]Organization, int, error) {
 	visible := organizationsOf(actor)
 	args := postgres.Args{
-		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible, "search": search,
-		"barred": slices.AppendSeq([]ids.Organization{}, maps.Keys(actor.Barred)), "limit": int64(math.MaxInt64), "offset": int64(0),
-	}
-	if page != (Page{}) {
-		args["limit"], args["offset"] = page.Limit(), page.Offset()
+		"all": authz.Can(actor, authz.OrganizationRead, authz.Object{}), "visible": visible, "barred": slices.AppendSeq([]ids.Organization{}, maps.Keys(actor.Barred)),
+		"search": search.Any, "name": search.Name, "email": search.Email, "limit": page.Limit(), "offset": page.Offset(),
 	}
 	var orgs []Organization
 	var total int

@@ -82,16 +82,16 @@ func TestOrganizationsShowsThoseTheActorSees(t *testing.T) {
 	require.NoError(t, w.AddMember(ctx, system, orgs[2].ID, ada.User, authz.Owner))
 	ada, loner := w.actor(accounts.User{ID: ada.User}), w.actor(w.user("loner"))
 
-	got, total, err := w.Organizations(ctx, ada, "", accounts.Page{})
+	got, total, err := w.Organizations(ctx, ada, accounts.OrganizationSearch{}, accounts.Page{Whole: true})
 	require.NoError(t, err)
 	assert.Equal(t, []accounts.Organization{orgs[2], orgs[4]}, got)
 	assert.Equal(t, 2, total)
-	got, total, err = w.Organizations(ctx, loner, "", accounts.Page{})
+	got, total, err = w.Organizations(ctx, loner, accounts.OrganizationSearch{}, accounts.Page{Whole: true})
 	require.NoError(t, err)
 	assert.Empty(t, got)
 	assert.Zero(t, total)
 	attempt := authz.Actor{Kind: authz.AttemptActor, Organization: orgs[7].ID, Phase: authz.Plan}
-	got, _, err = w.Organizations(ctx, attempt, "", accounts.Page{})
+	got, _, err = w.Organizations(ctx, attempt, accounts.OrganizationSearch{}, accounts.Page{Whole: true})
 	require.NoError(t, err)
 	assert.Equal(t, orgs[7:8], got)
 
@@ -99,7 +99,8 @@ func TestOrganizationsShowsThoseTheActorSees(t *testing.T) {
 		page accounts.Page
 		want []accounts.Organization
 	}{
-		{accounts.Page{}, orgs},
+		{accounts.Page{Whole: true}, orgs},
+		{accounts.Page{}, orgs[:20]},
 		{accounts.Page{Number: 1}, orgs[:20]},
 		{accounts.Page{Number: 2}, orgs[20:]},
 		{accounts.Page{Number: 3, Size: 5}, orgs[10:15]},
@@ -108,7 +109,7 @@ func TestOrganizationsShowsThoseTheActorSees(t *testing.T) {
 		{accounts.Page{Number: math.MaxInt, Size: 100}, nil},
 		{accounts.Page{Number: -4, Size: -1}, orgs[:20]},
 	} {
-		got, total, err := w.Organizations(ctx, system, "", c.page)
+		got, total, err := w.Organizations(ctx, system, accounts.OrganizationSearch{}, c.page)
 		require.NoErrorf(t, err, "%+v", c.page)
 		assert.ElementsMatchf(t, c.want, got, "%+v", c.page)
 		assert.Equal(t, 23, total)

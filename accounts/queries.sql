@@ -405,6 +405,7 @@ select {OrganizationColumns} from organizations where id = @id and deleted_at is
 from organizations
  where deleted_at is null and (@all::boolean or id = any(@visible::text[])) and not id = any(@barred::text[])
    and (position(lower(@search::text) in lower(name)) > 0 or position(lower(@search::text) in lower(email)) > 0)
+   and position(lower(@name::text) in lower(name)) > 0 and position(lower(@email::text) in lower(email)) > 0
 
 -- name: Organizations
 select {OrganizationColumns} {SelectedOrganizations}

@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	_ "embed"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -73,7 +74,10 @@ func allowSite(actor authz.Actor, action authz.Action) error {
 }
 
 // Page selects a part of a list. Numbers start at 1.
-type Page struct{ Number, Size int }
+type Page struct {
+	Number, Size int
+	Whole        bool // all there is, for clients that read no second page
+}
 
 const (
 	defaultPageSize = 20
@@ -94,10 +98,18 @@ func (p Page) Clamped() Page {
 }
 
 // Limit is the largest number of entries on the page.
-func (p Page) Limit() int64 { return int64(p.Clamped().Size) }
+func (p Page) Limit() int64 {
+	if p.Whole {
+		return math.MaxInt64
+	}
+	return int64(p.Clamped().Size)
+}
 
 // Offset is the number of entries before the page.
 func (p Page) Offset() int64 {
+	if p.Whole {
+		return 0
+	}
 	const farEnough = 1 << 31 // no list is as long; without it a huge number would overflow
 	return int64(min(p.Clamped().Number, farEnough)-1) * p.Limit()
 }

@@ -2,7 +2,7 @@
 
 -- fragment: SiteUserColumns
 u.id, case when u.invited then '' else u.username end as username, u.email, u.site_admin or u.provisioned_admin as site_admin, u.provisioned_admin, u.service_account, u.invited, u.created_at,
-       coalesce(u.suspended_at, u.deactivated_at) as suspended_at,
+       u.suspended_at, u.deactivated_at,
        exists (select from totp_factors f where f.user_id = u.id and f.confirmed_at is not null) as two_factor,
        array(select m.organization_id from memberships m join organizations o on o.id = m.organization_id and o.deleted_at is null
               where m.user_id = u.id and m.status = 'active' order by o.name collate "C") as organizations

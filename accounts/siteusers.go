@@ -14,8 +14,9 @@ import (
 // SiteUser is a user as site admins see it.
 type SiteUser struct {
 	User
-	ProvisionedAdmin bool // made a site admin by an identity provider, and by nobody else undone
-	SuspendedAt      *time.Time
+	ProvisionedAdmin bool               // made a site admin by an identity provider, and by nobody else undone
+	SuspendedAt      *time.Time         // by a site admin
+	DeactivatedAt    *time.Time         // by an identity provider
 	TwoFactor        bool               // has a factor
 	Organizations    []ids.Organization // it belongs to
 }
@@ -101,9 +102,16 @@ func (s *Service) SuspendUser(ctx context.Context, actor authz.Actor, id ids.Use
 	})
 }
 
-// UnsuspendUser lets a user in again, with the tokens it had.
+// ShutOut tells whether nothing of the user counts, whoever has decided so.
+func (u SiteUser) ShutOut() bool { return u.SuspendedAt != nil || u.DeactivatedAt != nil }
+
+// UnsuspendUser lets a user in again, with the tokens it had. Whom only an identity provider shut
+// out is let in by that alone: Conflict "user_deactivated".
 func (s *Service) UnsuspendUser(ctx context.Context, actor authz.Actor, id ids.User) (SiteUser, error) {
-	return s.onPerson(ctx, actor, id, "user.unsuspended", func(tx postgres.Tx, _ SiteUser) error {
+	return s.onPerson(ctx, actor, id, "user.unsuspended", func(tx postgres.Tx, u SiteUser) error {
+		if u.SuspendedAt == nil && u.DeactivatedAt != nil {
+			return fault.New(fault.Conflict, "user_deactivated", "%s is not suspended: the identity provider has deactivated it. Activate it there, with SCIM turned on.", u.Username)
+		}
 		_, err := postgres.Exec(ctx, tx, queries.Get("UserUnsuspend"), postgres.Args{"id": id})
 		return err
 	})

@@ -116,11 +116,20 @@ select {TokenColumns} from tokens t where t.team_id = @team_id and {TokenCounts}
 -- name: TeamTokensOfCount
 select count(*) from tokens t where t.team_id = @team_id and {TokenCounts};
 
+-- fragment: TokenExpiries
+array_remove(array[
+        case when t.expires_at is null or t.expires_at > clock_timestamp() then 'active' else 'expired' end,
+        case when t.expires_at > clock_timestamp() and t.expires_at <= clock_timestamp() + interval '7 days' then 'expiring_in_7_days' end,
+        case when t.expires_at > clock_timestamp() and t.expires_at <= clock_timestamp() + interval '30 days' then 'expiring_in_30_days' end,
+        case when t.expires_at is null then 'no_expiration' end], null)
+
 -- fragment: OrganizationTeamTokens
 from tokens t join teams x on x.id = t.team_id left join users u on u.id = t.created_by
- where t.organization_id = @organization_id and t.kind = 'team' and {TokenCounts}
+ where t.organization_id = @organization_id and t.kind = 'team'
+   and case when cardinality(@expiries::text[]) = 0 then {TokenCounts} else t.revoked_at is null end
    and (@all::boolean or x.id = any(@own::text[]))
    and position(lower(@query::text) in lower(x.name)) > 0
+   and (cardinality(@expiries::text[]) = 0 or {TokenExpiries} && @expiries::text[])
 
 -- name: TeamTokens
 select {TokenColumns}

@@ -128,14 +128,22 @@ func (s *Service) TeamTokensOf(ctx context.Context, actor authz.Actor, id ids.Te
 }
 
 // TeamTokenFilter selects tokens of teams. Query is a part of the team's name in any case; Sort
-// is team-name, created-by or expired-at, or one of them with - before it.
+// is team-name, created-by or expired-at, or one of them with - before it. Expiries leaves those
+// of one of these; without it they are those that count.
 type TeamTokenFilter struct {
 	Query, Sort string
+	Expiries    []Expiry
 	Page        Page
 }
 
-// TeamTokens gives the tokens of the organization's teams that count: those of all teams
-// for who manages teams, else those of the actor's own.
+// Expiry is what the date on a token means now. A token may be of several.
+type Expiry string
+
+// Expiries are all that there are. Only a token that was not revoked is of one.
+var Expiries = []Expiry{"active", "expiring_in_7_days", "expiring_in_30_days", "expired", "no_expiration"}
+
+// TeamTokens gives the tokens of the organization's teams that count, or those of the wanted
+// expiry: of all teams for who manages teams, else of the actor's own.
 func (s *Service) TeamTokens(ctx context.Context, actor authz.Actor, organization string, filter TeamTokenFilter) (tokens []Token, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "accounts.team-tokens", func(tx postgres.Tx) error {
 		org, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
@@ -144,7 +152,7 @@ func (s *Service) TeamTokens(ctx context.Context, actor authz.Actor, organizatio
 		}
 		args := postgres.Args{
 			"organization_id": org.ID, "all": authz.Can(actor, authz.TeamsManage, authz.Object{Organization: org.ID}), "own": append([]ids.Team{}, actor.Grants[org.ID].Teams...),
-			"query": filter.Query, "sort": filter.Sort, "limit": filter.Page.Limit(), "offset": filter.Page.Offset(),
+			"query": filter.Query, "sort": filter.Sort, "expiries": append([]Expiry{}, filter.Expiries...), "limit": filter.Page.Limit(), "offset": filter.Page.Offset(),
 		}
 		if tokens, err = postgres.All[Token](ctx, tx, queries.Get("TeamTokens"), args); err != nil {
 			return err

@@ -2,12 +2,16 @@ package outbound
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,4 +151,40 @@ func TestTheEnvironmentsProxyIsNotUsed(t *testing.T) {
 	assert.Equal(t, "proxied "+call.URL, string(answer.Body))
 	_, err = c.Do(t.Context(), Request{Method: http.MethodPost, URL: "http://10.0.0.1/"})
 	assert.True(t, fault.HasCode(err, refused), "an address that is written out is checked all the same: %v", err)
+}
+
+// TestCallsLeaveNothingBehindForOthers: thousands of calls with one client, many at once, and each
+// has its own headers and nothing of another's (case 110).
+func TestCallsLeaveNothingBehindForOthers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	kinds := map[string]int{} // what of the headers arrived, but for the values
+	address, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var size int
+		names := slices.Sorted(maps.Keys(r.Header))
+		for _, values := range r.Header {
+			size += len(values)
+		}
+		own := r.Header.Get("X-Call") == r.URL.Query().Get("call")
+		mu.Lock()
+		defer mu.Unlock()
+		kinds[fmt.Sprint(own, size, names)]++
+	})
+	c := names{}.client(t, loopback)
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for i := range 500 {
+				call := fmt.Sprint(worker, "-", i)
+				_, err := c.Do(t.Context(), Request{Method: http.MethodPost, URL: address + "/?call=" + call, Header: map[string]string{"X-Call": call}, Body: []byte("{}")})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	group.Wait()
+	assert.Len(t, kinds, 1, "all calls look alike: %v", kinds)
+	for kind, count := range kinds {
+		assert.True(t, strings.HasPrefix(kind, "true "), kind)
+		assert.Equal(t, 2000, count)
+	}
 }

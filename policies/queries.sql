@@ -1,3 +1,6 @@
+-- fragment: SetVersioned
+(exists (select from policy_set_versions v where v.policy_set_id = s.id) and not exists (select from policy_set_policies p where p.policy_set_id = s.id))
+
 -- fragment: SetColumns
 s.id, s.organization_id as organization, o.name as organization_name, s.name, s.description, s.kind, s.global, s.overridable, s.agent_enabled, s.policy_tool_version, s.rego_version as rego,
     s.policies_path, s.update_patterns, s.created_at, s.updated_at,
@@ -6,7 +9,7 @@ s.id, s.organization_id as organization, o.name as organization_name, s.name, s.
     array(select m.workspace_id from policy_set_workspaces m join workspaces w on w.id = m.workspace_id where m.policy_set_id = s.id and m.excluded and w.deleted_at is null order by 1) as workspace_exclusions,
     array(select m.project_id from policy_set_projects m where m.policy_set_id = s.id and not m.excluded order by 1) as projects,
     array(select m.project_id from policy_set_projects m where m.policy_set_id = s.id and m.excluded order by 1) as project_exclusions,
-    coalesce((select v.id from policy_set_versions v where v.policy_set_id = s.id order by v.position desc limit 1), '') as newest_version,
+    coalesce((select v.id from policy_set_versions v where v.policy_set_id = s.id order by v.position desc limit 1), '') as newest_version, {SetVersioned} as versioned,
     coalesce((select v.id from policy_set_versions v where v.policy_set_id = s.id and v.status = 'ready' order by v.position desc limit 1), '') as current_version,
     coalesce((select v.policies from policy_set_versions v where v.policy_set_id = s.id and v.status = 'ready' order by v.position desc limit 1), 0) as current_policies
 
@@ -20,14 +23,16 @@ select {SetColumns} from policy_sets s join organizations o on o.id = s.organiza
 -- name: SetLock
 select id from policy_sets where id = @id and deleted_at is null for update;
 
--- name: SetList
-select {SetColumns} from policy_sets s join organizations o on o.id = s.organization_id
+-- fragment: SelectedSets
  where s.organization_id = @organization_id and s.deleted_at is null and strpos(lower(s.name), lower(@search)) > 0 and (@kind = '' or s.kind = @kind)
+   and (@versioned::boolean is null or {SetVersioned} = @versioned)
+
+-- name: SetList
+select {SetColumns} from policy_sets s join organizations o on o.id = s.organization_id {SelectedSets}
  order by s.name, s.id limit @limit offset @offset;
 
 -- name: SetCount
-select count(*) from policy_sets s
- where s.organization_id = @organization_id and s.deleted_at is null and strpos(lower(s.name), lower(@search)) > 0 and (@kind = '' or s.kind = @kind);
+select count(*) from policy_sets s {SelectedSets};
 
 -- name: SetUpdate
 update policy_sets set name = @name, description = @description, global = @global, overridable = @overridable, agent_enabled = @agent_enabled,
@@ -95,7 +100,8 @@ select id from policies where id = @id for update;
 -- name: PolicyList
 select {PolicyColumns} from policies p join organizations o on o.id = p.organization_id
  where p.organization_id = @organization_id and strpos(lower(p.name), lower(@search)) > 0 and (@kind = '' or p.kind = @kind)
- order by p.name, p.id limit @limit offset @offset;
+ order by case @sort::text when 'updated-at' then p.updated_at end, case @sort::text when '-updated-at' then p.updated_at end desc,
+          case when @sort::text = '-name' then p.name end desc, p.name, p.id limit @limit offset @offset;
 
 -- name: PolicyCount
 select count(*) from policies p where p.organization_id = @organization_id and strpos(lower(p.name), lower(@search)) > 0 and (@kind = '' or p.kind = @kind);

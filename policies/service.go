@@ -57,13 +57,15 @@ type Page struct{ Limit, Offset int }
 
 // Filter of sets or policies. Empty members match all.
 type Filter struct {
-	Search string // a part of the name, in any case
-	Kind   Kind
-	Page   Page
+	Search    string // a part of the name, in any case
+	Kind      Kind
+	Versioned *bool  // of sets: whether their policies are uploaded with them
+	Sort      string // of policies: name or updated-at, or one of them with - before it; empty is name
+	Page      Page
 }
 
 func (f Filter) args(org ids.Organization) postgres.Args {
-	return postgres.Args{"organization_id": org, "search": f.Search, "kind": string(f.Kind), "limit": f.Page.Limit, "offset": f.Page.Offset}
+	return postgres.Args{"organization_id": org, "search": f.Search, "kind": string(f.Kind), "versioned": f.Versioned, "sort": f.Sort, "limit": f.Page.Limit, "offset": f.Page.Offset}
 }
 
 // list reads one page and the count of all.

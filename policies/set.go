@@ -37,6 +37,7 @@ type Set struct {
 	WorkspaceExclusions []ids.Workspace
 	Projects            []ids.Project
 	ProjectExclusions   []ids.Project
+	Versioned           bool                 // its policies are uploaded with it, and not put into it one by one
 	NewestVersion       ids.PolicySetVersion // whatever became of it; empty when there is none
 	CurrentVersion      ids.PolicySetVersion // the one in force
 	CurrentPolicies     int                  // how many are in it

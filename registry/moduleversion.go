@@ -254,6 +254,31 @@ func (s *Service) InstallableVersions(ctx context.Context, actor authz.Actor, na
 	return versions, err
 }
 
+// Published gives a version of a private module as a catalogue shows it, the newest where version is
+// empty, with all versions that tofu may choose from, the newest first. What cannot be installed
+// is NotFound. It is no installing: the archive may still be replaced.
+func (s *Service) Published(ctx context.Context, actor authz.Actor, namespace, name, provider, version string) (m Module, v ModuleVersion, versions []string, err error) {
+	err = postgres.InSnapshot(ctx, s.db, "registry.published-module", func(tx postgres.Tx) error {
+		if m, err = moduleFor(ctx, tx, actor, namespace, name, provider); err != nil {
+			return err
+		}
+		if versions, err = postgres.Values[string](ctx, tx, Queries.Get("ModuleVersionsInstallable"), postgres.Args{"module_id": m.ID}); err != nil {
+			return err
+		}
+		if len(versions) == 0 {
+			return fault.Missing("registry module", m.address().String())
+		}
+		if version == "" {
+			version = versions[0]
+		}
+		if v, err = moduleVersionOf(ctx, tx, m, version); err == nil && v.Status != VersionOK {
+			err = fault.Missing("registry module version", version)
+		}
+		return err
+	})
+	return m, v, versions, err
+}
+
 // moduleFor finds the module that a configuration means, also one that another organization shares.
 func moduleFor(ctx context.Context, tx postgres.Tx, actor authz.Actor, namespace, name, provider string) (Module, error) {
 	org, err := accounts.SourceOf(ctx, tx, actor, accounts.SharedModules, namespace)

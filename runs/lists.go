@@ -22,6 +22,8 @@ type Filter struct {
 	Search     string   // a part of the message, in any case, or the id
 	Workspaces []string // names
 	Pools      []string // names of the agent pools of their workspaces
+	Year       int      // made in this year, of UTC
+	LastYear   bool     // made within the last twelve months
 	Nothing    bool     // what is asked for is on no run here, such as a commit
 
 	Limit, Offset int
@@ -36,11 +38,11 @@ func (f Filter) page(ctx context.Context, tx postgres.Tx, org ids.Organization, 
 	args := postgres.Args{
 		"organization_id": org, "workspace_id": workspace, "projects": seen.Projects, "visible": seen.Workspaces, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
 		"operations": orEmpty(f.Operations), "username": f.User, "search": f.Search, "part": "%" + likeEscapes.Replace(f.Search) + "%",
-		"workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "limit": f.Limit, "offset": f.Offset,
+		"workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "year": f.Year, "limit": f.Limit, "offset": f.Offset,
 	}
 	applies := map[string]bool{
 		"workspace": workspace != "", "scoped": !seen.All, "without plans": !f.PlanOnly, "statuses": len(f.Statuses) > 0, "going on": goingOn(f.Statuses), "sources": len(f.Sources) > 0,
-		"operations": len(f.Operations) > 0, "user": f.User != "", "search": f.Search != "", "workspaces": len(f.Workspaces) > 0, "pools": len(f.Pools) > 0,
+		"operations": len(f.Operations) > 0, "user": f.User != "", "search": f.Search != "", "year": f.Year != 0, "last year": f.LastYear, "workspaces": len(f.Workspaces) > 0, "pools": len(f.Pools) > 0,
 	}
 	statement := "RunsOnPage"
 	if counted {

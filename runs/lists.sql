@@ -21,6 +21,10 @@
    and r.created_by = (select u.id from users u where u.username = @username)
 -- when: search
    and (r.id = @search or lower(r.message) like lower(@part::text))
+-- when: year
+   and r.created_at >= make_timestamptz(@year::int, 1, 1, 0, 0, 0, 'UTC') and r.created_at < make_timestamptz(@year::int + 1, 1, 1, 0, 0, 0, 'UTC')
+-- when: last year
+   and r.created_at > clock_timestamp() - interval '12 months'
 -- when: workspaces
    and r.workspace_id = any(array(select x.id from workspaces x where x.organization_id = @organization_id and x.name = any(@workspaces::text[]) and x.deleted_at is null))
 -- when: pools

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -178,4 +179,42 @@ func TestARunProvesWhatItIs(t *testing.T) {
 		assert.Equal(t, a.TokenExpiresAt.Unix(), asked[0].ExpiresAt.Unix())
 		return err
 	}))
+}
+
+// TestAnApplyProvesWhatItIsAnew: what the plan was given is long over when somebody confirms, and
+// the apply gets a token of its own, which is not in the plan (case 62).
+func TestAnApplyProvesWhatItIsAnew(t *testing.T) {
+	w := newWorld(t)
+	settings := Defaults()
+	var asked []site.Claims
+	settings.Identity = func(_ context.Context, c site.Claims) (string, error) {
+		asked = append(asked, c)
+		return "signed-for-" + c.Phase, nil
+	}
+	w = w.with(settings)
+	ws := w.workspace()
+	_, err := w.spaces.CreateVariable(ctx, w.owner, ws, workspaces.Variable{Key: workspaces.IdentityAudience, Value: "aws.workload.identity", Category: workspaces.Env})
+	require.NoError(t, err)
+	given := func(e *executor) string {
+		list, err := w.runs.InputVariables(ctx, e.actor)
+		require.NoError(t, err)
+		for _, v := range list {
+			if v.Key == "TFC_WORKLOAD_IDENTITY_TOKEN" {
+				return v.Value
+			}
+		}
+		return ""
+	}
+	run := w.run(ws)
+	planning := w.take(run.ID)
+	assert.Equal(t, "signed-for-plan", given(planning))
+	planning.plan(true)
+	over := "update attempts set token_expires_at = clock_timestamp() - interval '30 minutes' where run_id = @id"
+	w.exec(over, postgres.Args{"id": run.ID})
+	require.NoError(t, w.runs.Confirm(ctx, w.owner, run.ID, Decision{}))
+	applying := w.take(run.ID)
+	assert.Equal(t, "signed-for-apply", given(applying))
+	require.Len(t, asked, 2)
+	assert.True(t, asked[1].ExpiresAt.After(time.Now()), "it ends %s", asked[1].ExpiresAt)
+	assert.Equal(t, []string{"apply", string(run.ID)}, []string{asked[1].Phase, asked[1].RunID})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-run/holdfast/clock"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/scim"
+	"github.com/holdfast-run/holdfast/throttle"
 )
 
 // Prefix is where all of it is.
@@ -37,6 +38,8 @@ type Deps struct {
 	// Authenticate says whom a SCIM token stands for. Any other token is fault.Unauthenticated.
 	Authenticate func(ctx context.Context, token string) (authz.Actor, error)
 	SCIM         *scim.Service
+	// Limit is how many requests a second each token may make in this process; nil is no limit.
+	Limit *throttle.Limit
 	// Observe counts an answered request, for the metrics; nil counts nothing.
 	Observe func(method, route string, status int, took time.Duration)
 	// Address is the public address of the server, without a slash at its end.
@@ -121,6 +124,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.actor = actor
+	if err := s.Limit.Check(actor, header); err != nil {
+		writeError(c, c.answerTo(err))
+		return
+	}
 	if len(r.URL.Query().Get("filter")) > maxFilter {
 		writeError(c, invalidFilter())
 		return

@@ -42,6 +42,10 @@ func (i *Identity) IssueAs(address string) { i.issuer = address }
 
 const keyBits = 2048
 
+// clockSkew is how far this clock may be ahead of that of whoever checks a token: it counts from so
+// much earlier on.
+const clockSkew = 2 * time.Minute
+
 func keyLabel(id string) string { return "signing-key/" + id }
 
 // signingKey is a key as it is stored.
@@ -160,10 +164,10 @@ func (i *Identity) Token(ctx context.Context, c Claims) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the signing key %s: %w", key.ID, err)
 	}
-	now := clock.Now().Unix()
+	now := clock.Now()
 	unique := rand.Text()
 	return sign(private, key.ID, map[string]any{
-		"iss": i.issuer, "aud": c.Audience, "iat": now, "nbf": now, "exp": c.ExpiresAt.Unix(), "jti": unique,
+		"iss": i.issuer, "aud": c.Audience, "iat": now.Unix(), "nbf": now.Add(-clockSkew).Unix(), "exp": c.ExpiresAt.Unix(), "jti": unique,
 		"sub":                       fmt.Sprintf("organization:%s:project:%s:workspace:%s:run_phase:%s", c.OrganizationName, c.ProjectName, c.WorkspaceName, c.Phase),
 		"terraform_organization_id": c.OrganizationID, "terraform_organization_name": c.OrganizationName, "terraform_project_id": c.ProjectID, "terraform_project_name": c.ProjectName,
 		"terraform_workspace_id": c.WorkspaceID, "terraform_workspace_name": c.WorkspaceName, "terraform_full_workspace": "organization:" + c.OrganizationName + ":project:" + c.ProjectName + ":workspace:" + c.WorkspaceName,

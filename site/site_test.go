@@ -238,6 +238,8 @@ func TestTokensAreCheckedWithThePublishedKeys(t *testing.T) {
 	assert.Equal(t, "aws", claims["aud"])
 	assert.Equal(t, "https://holdfast.test", claims["iss"])
 	assert.InDelta(t, ends.Unix(), claims["exp"], 0)
+	assert.InDelta(t, clock.Now().Add(-2*time.Minute).Unix(), claims["nbf"], 30, "who checks it may have a clock that is behind this one (case 127)")
+	assert.InDelta(t, clock.Now().Unix(), claims["iat"], 30)
 	require.NoError(t, identity.Rotate(t.Context(), system))
 	require.Len(t, published(), 2)
 	_, ok = verify(t, first, published())

@@ -63,12 +63,12 @@ select declared_outputs_sealed from state_versions where id = @id;
 -- name: List
 select {VersionColumns}, false as must_be_encrypted, false as gone
   from state_versions v
- where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status)
+ where v.workspace_id = @workspace_id and (cardinality(@statuses::text[]) = 0 or v.status = any(@statuses))
  order by v.created_at desc, v.id desc
  limit @limit offset @offset;
 
 -- name: Count
-select count(*) from state_versions v where v.workspace_id = @workspace_id and (@status::text = '' or v.status = @status);
+select count(*) from state_versions v where v.workspace_id = @workspace_id and (cardinality(@statuses::text[]) = 0 or v.status = any(@statuses));
 
 -- name: Current
 select coalesce((select state_version_id from current_states where workspace_id = @workspace_id), '');

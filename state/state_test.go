@@ -118,7 +118,7 @@ func TestVersionsAreListedNewestFirst(t *testing.T) {
 	list, total := names(state.Filter{Limit: 10})
 	assert.Equal(t, append([]ids.StateVersion{pending.ID}, published...), list)
 	assert.Equal(t, 4, total)
-	list, total = names(state.Filter{Status: state.Finalized, Limit: 2, Offset: 1})
+	list, total = names(state.Filter{Statuses: []state.Status{state.Finalized}, Limit: 2, Offset: 1})
 	assert.Equal(t, published[1:], list)
 	assert.Equal(t, 3, total)
 }

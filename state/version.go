@@ -330,7 +330,7 @@ func seen(ctx context.Context, tx postgres.Tx, actor authz.Actor, action authz.A
 
 // Filter of a list. Status empty means all. Limit and Offset count versions.
 type Filter struct {
-	Status        Status
+	Statuses      []Status // one of these; none is any
 	Limit, Offset int
 }
 
@@ -344,7 +344,7 @@ func (s *Service) Versions(ctx context.Context, actor authz.Actor, workspace ids
 		if _, err := workspaces.Allowed(ctx, tx, actor, authz.StateRead, workspace); err != nil {
 			return err
 		}
-		args := postgres.Args{"workspace_id": workspace, "status": string(f.Status), "limit": f.Limit, "offset": f.Offset}
+		args := postgres.Args{"workspace_id": workspace, "statuses": append([]Status{}, f.Statuses...), "limit": f.Limit, "offset": f.Offset}
 		rows, err := postgres.All[versionRow](ctx, tx, Queries.Get("List"), args)
 		if err != nil {
 			return err

@@ -169,11 +169,9 @@ func (s *server) listAdminWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f := workspaces.SiteFilter{Query: r.query.Get("q"), Sort: r.query.Get("sort"), Page: p.page()}
-	switch f.Sort {
-	case "", "name", "-name", "current-run.created-at", "-current-run.created-at":
-	default:
-		return answer{}, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be sorted by %q. Sort by name or current-run.created-at, or by one of them with - before it.", f.Sort)
+	f := workspaces.SiteFilter{Query: r.query.Get("q"), Page: p.page()}
+	if f.Sort, err = r.sorted("Workspaces", "name", "current-run.created-at"); err != nil {
+		return answer{}, err
 	}
 	wanted := commaList(r.query, "filter[current_run][status]")
 	f.RunStatuses = durableStatuses(wanted)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/authz"
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 )
 
@@ -20,6 +19,10 @@ type adminUserView struct {
 	IsAdmin          bool      `jsonapi:"attr,is-admin"`
 	IsSuspended      bool      `jsonapi:"attr,is-suspended"`
 	IsServiceAccount bool      `jsonapi:"attr,is-service-account"`
+
+	// By whom it is shut out (extensions): a site admin, or the identity provider.
+	SuspendedAt   *time.Time `jsonapi:"attr,suspended-at,iso8601"`
+	DeactivatedAt *time.Time `jsonapi:"attr,deactivated-at,iso8601"`
 
 	// While SCIM is on.
 	IsSCIMManaged *bool      `jsonapi:"attr,is-scim-managed,omitempty"`
@@ -41,7 +44,7 @@ func newAdminUserView(u accounts.SiteUser, names map[ids.Organization]string) *a
 	}
 	return &adminUserView{
 		ID: string(u.ID), Username: u.Username, Email: u.Email, AvatarURL: "/api/v2/users/" + string(u.ID) + "/avatar",
-		TwoFactor: twoFactor{Enabled: u.TwoFactor, Verified: u.TwoFactor}, IsAdmin: u.SiteAdmin, IsSuspended: u.SuspendedAt != nil, IsServiceAccount: u.ServiceAccount,
+		TwoFactor: twoFactor{Enabled: u.TwoFactor, Verified: u.TwoFactor}, IsAdmin: u.SiteAdmin, IsSuspended: u.ShutOut(), SuspendedAt: u.SuspendedAt, DeactivatedAt: u.DeactivatedAt, IsServiceAccount: u.ServiceAccount,
 		related: relations{"organizations": organizations},
 	}
 }
@@ -86,18 +89,6 @@ func siteUserIDs(users []accounts.SiteUser) []ids.User {
 	return list
 }
 
-// yesOrNo reads a filter that is true, false or absent.
-func yesOrNo(r *request, name string) (*bool, error) {
-	switch text := r.query.Get(name); text {
-	case "":
-		return nil, nil
-	case "true", "false":
-		yes := text == "true"
-		return &yes, nil
-	}
-	return nil, fault.New(fault.Malformed, "invalid_parameter", "The query parameter %s must be true or false.", name)
-}
-
 // listAdminUsers gives the users of the site. q is a part of the name or address.
 func (s *server) listAdminUsers(r *request) (answer, error) {
 	if err := siteAdmin(r); err != nil {
@@ -107,11 +98,11 @@ func (s *server) listAdminUsers(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	admin, err := yesOrNo(r, "filter[admin]")
+	admin, err := r.choice("filter[admin]")
 	if err != nil {
 		return answer{}, err
 	}
-	suspended, err := yesOrNo(r, "filter[suspended]")
+	suspended, err := r.choice("filter[suspended]")
 	if err != nil {
 		return answer{}, err
 	}

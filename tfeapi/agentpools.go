@@ -88,13 +88,12 @@ func (s *server) listPools(r *request) (answer, error) {
 		return answer{}, err
 	}
 	filter := accounts.PoolFilter{
-		Search: r.query.Get("q"), Workspace: r.query.Get("filter[allowed_workspaces][name]"), Project: r.query.Get("filter[allowed_projects][name]"),
-		Sort: r.query.Get("sort"), Page: p.page(),
+		Search: r.query.Get("q"), Page: p.page(),
+		Workspace: r.either("filter[allowed_workspaces][name]", "filter[allowed-workspaces][name]"),
+		Project:   r.either("filter[allowed_projects][name]", "filter[allowed-projects][name]"),
 	}
-	switch filter.Sort {
-	case "", "created-at", "-created-at", "name", "-name":
-	default:
-		return answer{}, fault.New(fault.Malformed, "invalid_parameter", "Agent pools cannot be sorted by %q. Sort by created-at or name, or by one of them with - before it.", filter.Sort)
+	if filter.Sort, err = r.sorted("Agent pools", "created-at", "name"); err != nil {
+		return answer{}, err
 	}
 	list, total, err := s.Accounts.Pools(r.ctx, r.actor, r.vars["organization"], filter)
 	if err != nil {

@@ -56,13 +56,11 @@ func (s *server) listAgents(r *request) (answer, error) {
 		}
 		filter.Since = &since
 	}
-	switch sort := r.query.Get("sort"); sort {
-	case "", "created-at":
-	case "-created-at":
-		filter.NewestFirst = true
-	default:
-		return answer{}, fault.New(fault.Malformed, "invalid_parameter", "Agents cannot be sorted by %q. Sort by created-at or -created-at.", sort)
+	sort, err := r.sorted("Agents", "created-at")
+	if err != nil {
+		return answer{}, err
 	}
+	filter.NewestFirst = sort == "-created-at"
 	list, total, err := s.Dispatch.Agents(r.ctx, r.actor, pool, filter)
 	if err != nil {
 		return answer{}, err

@@ -17,7 +17,11 @@ func (s *server) listConsumers(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Workspaces.Consumers(r.ctx, r.actor, workspace, p.page())
+	named, err := r.choice("show_only_configured")
+	if err != nil {
+		return answer{}, err
+	}
+	list, total, err := s.Workspaces.Consumers(r.ctx, r.actor, workspace, named != nil && *named, p.page())
 	if err != nil {
 		return answer{}, err
 	}

@@ -30,8 +30,7 @@ func (s *server) discovery(*request) (answer, error) {
 func (s *server) ping(r *request) (answer, error) {
 	r.header.Set("TFP-API-Version", "2.6")
 	r.header.Set("X-TFE-Version", "v202502-1")
-	s.limit.use(s.requestLimit())
-	s.limit.announce(r.header)
+	s.Limit.Announce(r.header)
 	return noContent(), nil
 }
 

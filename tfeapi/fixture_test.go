@@ -37,6 +37,7 @@ import (
 	"github.com/holdfast-run/holdfast/scim"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/throttle"
 	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -107,6 +108,7 @@ func newWorld(t *testing.T) *world {
 		Accounts: who, Workspaces: spaces, State: states, Runs: serving, Gates: gates.New(db), Site: site.New(db), Identity: site.NewIdentity(db, objects), VCS: vcs.New(db, objects), Approvals: approvals.New(db), SCIM: scim.New(db, who.RequireStepUp), Policies: policies.New(db, objects, policyRuntime(t)), Registry: registry.New(db, objects, registry.DefaultLimits()), Dispatch: attempts, Recovery: recovery.New(db, objects, states, attempts, serving, recovered), Links: links, Wake: postgres.Listen(ctx, db, dispatch.LogChannel),
 		Ready: store.Ping, Address: w.url, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
+	w.deps.Limit = throttle.New(0, w.deps.Site.RequestLimit)
 	server.Config.Handler = described(t, New(w.deps))
 	server.Start()
 	t.Cleanup(server.Close)

@@ -414,6 +414,7 @@ func TestEveryListIsCutIntoPagesAndCostsTheSame(t *testing.T) {
 		}
 	}
 	l.narrowed()
+	l.readsItsParameters(all)
 	for path := range few {
 		assert.Contains(t, all, path, "few knows a list that is none")
 	}

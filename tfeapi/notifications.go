@@ -123,11 +123,9 @@ func (s *server) listNotifications(project bool) func(r *request) (answer, error
 		if err != nil {
 			return answer{}, err
 		}
-		paged := r.pageAsked()
-		if !paged {
-			p.size = maxPageSize
-		}
-		found, total, err := s.Notifications.List(r.ctx, r.actor, of, p.page())
+		part := p.page()
+		part.Whole = !r.pageAsked()
+		found, total, err := s.Notifications.List(r.ctx, r.actor, of, part)
 		if err != nil {
 			return answer{}, err
 		}
@@ -136,7 +134,7 @@ func (s *server) listNotifications(project bool) func(r *request) (answer, error
 			items = append(items, newNotificationView(c))
 		}
 		drawn := page(items, p, total)
-		if !paged {
+		if part.Whole {
 			drawn.document.page = nil
 		}
 		return drawn, nil

@@ -259,7 +259,7 @@ func (s *server) oauthTokenPage(r *request, organization string, client ids.OAut
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.VCS.Tokens(r.ctx, r.actor, organization, client, p.page())
+	list, total, err := s.VCS.Tokens(r.ctx, r.actor, organization, client, r.query.Get("filter[provider]"), p.page())
 	if err != nil {
 		return answer{}, err
 	}

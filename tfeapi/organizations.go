@@ -111,11 +111,10 @@ func (s *server) listOrganizations(r *request) (answer, error) {
 		return answer{}, err
 	}
 	whole := !r.pageAsked()
-	part := accounts.Page{Number: wanted.number, Size: wanted.size}
-	if whole {
-		part = accounts.Page{}
-	}
-	list, total, err := s.Accounts.Organizations(r.ctx, r.actor, r.query.Get("q"), part)
+	part := wanted.page()
+	part.Whole = whole
+	search := accounts.OrganizationSearch{Any: r.query.Get("q"), Name: r.query.Get("q[name]"), Email: r.query.Get("q[email]")}
+	list, total, err := s.Accounts.Organizations(r.ctx, r.actor, search, part)
 	if err != nil {
 		return answer{}, err
 	}

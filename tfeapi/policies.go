@@ -57,7 +57,11 @@ func (s *server) listPolicies(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Policies.PolicyList(r.ctx, r.actor, r.vars["organization"], policyFilter(r, p))
+	filter := policyFilter(r, p)
+	if filter.Sort, err = r.sorted("Policies", "name", "updated-at"); err != nil {
+		return answer{}, err
+	}
+	list, total, err := s.Policies.PolicyList(r.ctx, r.actor, r.vars["organization"], filter)
 	if err != nil {
 		return answer{}, err
 	}

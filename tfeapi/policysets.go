@@ -48,7 +48,7 @@ func newPolicySetView(set policies.Set) *policySetView {
 	}
 	return &policySetView{
 		ID: string(set.ID), Name: set.Name, Description: set.Description, Kind: string(set.Kind), Overridable: overridable, Global: set.Global,
-		PoliciesPath: set.PoliciesPath, PolicyCount: count, WorkspaceCount: len(set.Workspaces), ProjectCount: len(set.Projects), Versioned: set.NewestVersion != "" && len(set.Policies) == 0,
+		PoliciesPath: set.PoliciesPath, PolicyCount: count, WorkspaceCount: len(set.Workspaces), ProjectCount: len(set.Projects), Versioned: set.Versioned,
 		AgentEnabled: set.AgentEnabled, PolicyToolVersion: set.PolicyToolVersion, PolicyUpdatePatterns: list(set.UpdatePatterns), RegoVersion: string(set.Rego),
 		CreatedAt: set.CreatedAt, UpdatedAt: set.UpdatedAt,
 		related: relations{
@@ -135,7 +135,11 @@ func (s *server) listPolicySets(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Policies.Sets(r.ctx, r.actor, r.vars["organization"], policyFilter(r, p))
+	filter := policyFilter(r, p)
+	if filter.Versioned, err = r.choice("filter[versioned]"); err != nil {
+		return answer{}, err
+	}
+	list, total, err := s.Policies.Sets(r.ctx, r.actor, r.vars["organization"], filter)
 	if err != nil {
 		return answer{}, err
 	}

@@ -88,6 +88,12 @@ func (s *server) listProjects(r *request) (answer, error) {
 	if filter.Bindings, err = taggedFilter(r.query); err != nil {
 		return answer{}, err
 	}
+	if filter.Sort, err = r.sorted("Projects", "name"); err != nil {
+		return answer{}, err
+	}
+	if filter.May, err = permissionsFilter(r); err != nil {
+		return answer{}, err
+	}
 	list, total, err := s.Workspaces.Projects(r.ctx, r.actor, r.vars["organization"], filter, p.page())
 	if err != nil {
 		return answer{}, err
@@ -97,6 +103,21 @@ func (s *server) listProjects(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return page(items, p, total, included...), nil
+}
+
+// permissionsFilter reads which rights of the actor a list of projects is narrowed by. False, like
+// leaving it out, selects nothing away.
+func permissionsFilter(r *request) (may []authz.Action, err error) {
+	for name, action := range map[string]authz.Action{"create-workspace": authz.WorkspaceCreate, "update": authz.ProjectUpdate} {
+		wanted, err := r.choice("filter[permissions][" + name + "]")
+		if err != nil {
+			return nil, err
+		}
+		if wanted != nil && *wanted {
+			may = append(may, action)
+		}
+	}
+	return may, nil
 }
 
 func (s *server) readProject(r *request) (answer, error) {

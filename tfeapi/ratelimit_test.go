@@ -1,7 +1,6 @@
 package tfeapi
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -11,41 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-run/holdfast/authz"
+	"github.com/holdfast-run/holdfast/throttle"
 )
-
-// At instants that the test says, so nothing hangs on how fast it runs.
-func TestARateLimitIsOfOneToken(t *testing.T) {
-	l, now := newRateLimit(3), time.Now()
-	for left := 2; left >= 0; left-- {
-		ok, remaining, _ := l.take("a", now)
-		assert.Equal(t, []any{true, left}, []any{ok, remaining})
-	}
-	ok, remaining, reset := l.take("a", now)
-	assert.Equal(t, []any{false, 0}, []any{ok, remaining})
-	assert.InDelta(t, time.Second/3, reset, float64(time.Millisecond))
-	ok, _, _ = l.take("b", now)
-	assert.True(t, ok, "another token has its own")
-	ok, _, _ = l.take("a", now.Add(reset+time.Millisecond))
-	assert.True(t, ok, "when the reset has come")
-	ok, remaining, _ = l.take("a", now.Add(time.Hour))
-	assert.Equal(t, []any{true, 2}, []any{ok, remaining}, "and never more than a second's at once")
-}
-
-func TestIdleTokensAreForgotten(t *testing.T) {
-	l, now := newRateLimit(1), time.Now()
-	for i := range remembered {
-		l.take(fmt.Sprint(i), now)
-	}
-	l.take("new", now.Add(time.Minute))
-	assert.Len(t, l.byToken, 1)
-}
 
 func TestARateLimitIsSaidAsClientsReadIt(t *testing.T) {
 	w := newWorld(t)
 	asked := func(perSecond int) func(path, token string) *http.Response {
 		deps := w.deps
-		deps.RateLimit = perSecond
+		deps.Limit = throttle.New(perSecond, w.deps.Site.RequestLimit)
 		server := httptest.NewServer(New(deps))
 		t.Cleanup(server.Close)
 		return func(path, token string) *http.Response {
@@ -79,9 +51,25 @@ func TestARateLimitIsSaidAsClientsReadIt(t *testing.T) {
 		assert.Equal(t, []any{http.StatusOK, ""}, []any{response.StatusCode, response.Header.Get("X-RateLimit-Limit")}, "off unless it is set")
 	}
 	assert.Empty(t, free("/api/v2/ping", "").Header.Get("X-RateLimit-Limit"))
-	limit := newRateLimit(1)
-	for range 3 {
-		assert.NoError(t, limit.check(authz.Actor{Kind: authz.AttemptActor}, http.Header{}), "a run is not slowed down")
+}
+
+// TestTheRegistryIsLimitedLikeTheRest: what tofu asks when it installs counts, and says so.
+func TestTheRegistryIsLimitedLikeTheRest(t *testing.T) {
+	w := newWorld(t)
+	deps := w.deps
+	deps.Limit = throttle.New(1, w.deps.Site.RequestLimit)
+	server := New(deps)
+	for _, path := range []string{"/api/registry/v1/modules/acme/net/aws/versions", "/api/registry/v1/providers/acme/cloud/versions", "/api/registry/private/v2/gpg-keys?filter[namespace]=acme"} {
+		var status int
+		for status != http.StatusTooManyRequests { // the test's own limit ends it otherwise
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r.Header.Set("Authorization", "Bearer "+w.ann)
+			reply := httptest.NewRecorder()
+			server.ServeHTTP(reply, r)
+			status = reply.Code
+			require.Equal(t, "1", reply.Header().Get("X-RateLimit-Limit"), path)
+			require.NotEmpty(t, reply.Header().Get("X-RateLimit-Remaining"), path)
+		}
 	}
 }
 

@@ -212,3 +212,43 @@ func TestRegistryListsIncludeVersions(t *testing.T) {
 		assert.NotEmpty(t, v.Links["shasums-download"])
 	}
 }
+
+// TestAModuleIsShownAsCataloguesReadIt: a version by its name, and the newest without one; go-tfe
+// reads the same.
+func TestAModuleIsShownAsCataloguesReadIt(t *testing.T) {
+	w := newWorld(t)
+	w.publishModule("vpc", "aws", "1.0.0", "1.10.0", "1.9.0")
+	address := registry.ModuleAddress{Registry: registry.Private, Namespace: "acme", Name: "vpc", Provider: "aws"}
+	_, err := w.deps.Registry.CreateModuleVersion(t.Context(), authz.System(), "acme", address, "2.0.0", "") // without an archive
+	require.NoError(t, err)
+	const at = "/api/registry/v1/modules/acme/vpc/aws"
+	for path, version := range map[string]string{at: "1.10.0", at + "/1.0.0": "1.0.0", at + "/1.9.0": "1.9.0"} {
+		shown := w.ask(w.bob, get, path, "")
+		require.Equal(t, http.StatusOK, shown.status, shown.body)
+		document := decodeInto[map[string]any](t, shown.body)
+		assert.Equal(t, []any{"acme/vpc/aws/" + version, "acme", "vpc", "aws", version, []any{"1.0.0", "1.9.0", "1.10.0"}},
+			[]any{document["id"], document["namespace"], document["name"], document["provider"], document["version"], document["versions"]}, path)
+		published, err := time.Parse(time.RFC3339, document["published_at"].(string))
+		require.NoError(t, err)
+		assert.WithinDuration(t, clock.Now(), published, time.Hour)
+	}
+	read, err := w.as(w.bob).RegistryModules.ReadTerraformRegistryModule(t.Context(), tfe.RegistryModuleID{Organization: "acme", Namespace: "acme", Name: "vpc", Provider: "aws", RegistryName: tfe.PrivateRegistry}, "1.9.0")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"acme/vpc/aws/1.9.0", "1.9.0"}, []string{read.ID, read.Version})
+
+	_, outsider := w.user(t.Context(), "eve")
+	for path, token := range map[string]string{at + "/2.0.0": w.bob, at + "/3.0.0": w.bob, "/api/registry/v1/modules/acme/none/aws": w.bob, at: outsider, at + "/1.0.0": outsider, at + "/download": outsider} {
+		assert.Equal(t, http.StatusNotFound, w.ask(token, get, path, "").status, path)
+	}
+	assert.Equal(t, http.StatusUnauthorized, w.ask("", get, at, "").status)
+
+	// The newest is where a redirect leads, and following it is to install.
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+at+"/download", nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+w.bob)
+	led, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, led.Body.Close())
+	assert.Equal(t, []any{http.StatusNoContent, at + "/1.10.0/download"}, []any{led.StatusCode, led.Request.URL.Path})
+	assert.NotEmpty(t, led.Header.Get("X-Terraform-Get"))
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +49,30 @@ func (s *server) moduleVersionsV1(r *request) (answer, error) {
 		listed = append(listed, map[string]string{"version": v})
 	}
 	return answer{status: http.StatusOK, json: map[string]any{"modules": []any{map[string]any{"versions": listed}}}}, nil
+}
+
+// moduleV1 shows a version of a module as catalogues and scripts read it, the newest where the
+// address names none. What is in the archive is not read, so nothing is said of it.
+func (s *server) moduleV1(r *request) (answer, error) {
+	m, v, versions, err := s.Registry.Published(r.ctx, r.actor, r.vars["namespace"], r.vars["module"], r.vars["system"], r.vars["version"])
+	if err != nil {
+		return answer{}, err
+	}
+	slices.Reverse(versions) // as the protocol has them here
+	return answer{status: http.StatusOK, json: map[string]any{
+		"id": strings.Join([]string{m.OrganizationName, m.Name, m.Provider, v.Version}, "/"), "owner": m.OrganizationName, "namespace": m.OrganizationName,
+		"name": m.Name, "provider": m.Provider, "version": v.Version, "published_at": v.UpdatedAt, "providers": []string{m.Provider}, "versions": versions,
+	}}, nil
+}
+
+// newestModuleV1 leads to where the newest version of a module is installed from.
+func (s *server) newestModuleV1(r *request) (answer, error) {
+	_, v, _, err := s.Registry.Published(r.ctx, r.actor, r.vars["namespace"], r.vars["module"], r.vars["system"], "")
+	if err != nil {
+		return answer{}, err
+	}
+	r.header.Set("Location", url.PathEscape(v.Version)+"/download")
+	return answer{status: http.StatusFound}, nil
 }
 
 // moduleDownloadV1 tells in a header where the archive is. The query says to tofu what it is.

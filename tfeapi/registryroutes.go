@@ -71,6 +71,9 @@ func (s *server) registryRoutes() []route {
 
 		{method: get, path: modulesV1 + "{namespace}/{module}/{system}/versions", handle: s.moduleVersionsV1},
 		{method: get, path: modulesV1 + "{namespace}/{module}/{system}/{version}/download", handle: s.moduleDownloadV1},
+		{method: get, path: modulesV1 + "{namespace}/{module}/{system}/download", handle: s.newestModuleV1},
+		{method: get, path: modulesV1 + "{namespace}/{module}/{system}", handle: s.moduleV1},
+		{method: get, path: modulesV1 + "{namespace}/{module}/{system}/{version}", handle: s.moduleV1},
 		{method: get, path: providersV1 + "{namespace}/{provider}/versions", handle: s.providerVersionsV1},
 		{method: get, path: providersV1 + "{namespace}/{provider}/{version}/download/{os}/{arch}", handle: s.providerDownloadV1},
 		{method: get, path: archiveLink.template(), open: true, handle: s.downloadModule},

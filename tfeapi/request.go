@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,6 +61,37 @@ func (r *request) includes() includes { return parseIncludes(r.query) }
 
 // pageAsked tells whether the request names a page or its size.
 func (r *request) pageAsked() bool { return r.query.Has("page[number]") || r.query.Has("page[size]") }
+
+// either reads a parameter that goes by two names: go-tfe's, and that of the documentation.
+func (r *request) either(name, other string) string {
+	if r.query.Has(name) {
+		return r.query.Get(name)
+	}
+	return r.query.Get(other)
+}
+
+// sorted reads the parameter sort: "", or one of these, with - before it for the other way round.
+// things is what the list has.
+func (r *request) sorted(things string, by ...string) (string, error) {
+	sort := r.query.Get("sort")
+	if sort == "" || slices.Contains(by, strings.TrimPrefix(sort, "-")) {
+		return sort, nil
+	}
+	return "", fault.New(fault.Malformed, "invalid_parameter", "%s cannot be sorted by %q. Sort by %s, or with - before it.", things, sort, strings.Join(by, " or "))
+}
+
+// choice reads a parameter that is true or false, or nil where it is not given.
+func (r *request) choice(name string) (*bool, error) {
+	switch text := r.query.Get(name); text {
+	case "":
+		return nil, nil
+	case "true", "false":
+		chosen := text == "true"
+		return &chosen, nil
+	default:
+		return nil, fault.New(fault.Malformed, "invalid_parameter", "The query parameter %s must be true or false.", name)
+	}
+}
 
 // bearer gives the token of the Authorization header, or "".
 func bearer(r *http.Request) string {

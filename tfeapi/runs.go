@@ -2,6 +2,7 @@ package tfeapi
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -135,7 +136,11 @@ func (s *server) listWorkspaceRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, runFilter(r, p))
+	f, err := runFilter(r, p)
+	if err != nil {
+		return answer{}, err
+	}
+	list, total, err := s.Runs.List(r.ctx, r.actor, workspace, f)
 	if err != nil {
 		return answer{}, err
 	}
@@ -152,7 +157,11 @@ func (s *server) listOrganizationRuns(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, more, err := s.Runs.OrganizationRuns(r.ctx, r.actor, r.vars["organization"], runFilter(r, p))
+	f, err := runFilter(r, p)
+	if err != nil {
+		return answer{}, err
+	}
+	list, more, err := s.Runs.OrganizationRuns(r.ctx, r.actor, r.vars["organization"], f)
 	if err != nil {
 		return answer{}, err
 	}
@@ -166,7 +175,7 @@ func (s *server) listOrganizationRuns(r *request) (answer, error) {
 }
 
 // runFilter reads what a list of runs is narrowed by.
-func runFilter(r *request, p paging) runs.Filter {
+func runFilter(r *request, p paging) (runs.Filter, error) {
 	q := r.query
 	f := runs.Filter{
 		Sources: commaList(q, "filter[source]"), Operations: commaList(q, "filter[operation]"), User: q.Get("search[user]"), Search: q.Get("search[basic]"),
@@ -174,12 +183,24 @@ func runFilter(r *request, p paging) runs.Filter {
 		Nothing: q.Get("search[commit]") != "", // no run here is of a commit
 	}
 	f.PlanOnly = slices.Contains(f.Operations, "plan_only")
-	statuses := slices.Concat(commaList(q, "filter[status]"), statusGroups[q.Get("filter[status_group]")])
-	if len(statuses) > 0 {
+	group := q.Get("filter[status_group]")
+	statuses := slices.Concat(commaList(q, "filter[status]"), statusGroups[group])
+	if len(statuses) > 0 || group != "" {
 		f.Statuses = durableStatuses(statuses)
 		f.Nothing = f.Nothing || len(f.Statuses) == 0
 	}
-	return f
+	switch text := q.Get("filter[timeframe]"); text {
+	case "":
+	case "year":
+		f.LastYear = true
+	default:
+		year, err := strconv.Atoi(text)
+		if err != nil || year < 1 || year > 9999 {
+			return f, fault.New(fault.Malformed, "invalid_parameter", "The query parameter filter[timeframe] must be a year such as 2026, or the word year for the last twelve months.")
+		}
+		f.Year = year
+	}
+	return f, nil
 }
 
 // statusGroups are what clients call several statuses together.

@@ -20,8 +20,13 @@ import (
 // who has it.
 func (w *world) identityProvider() (admin *tfe.Client, token *tfe.AdminSCIMToken, idp authz.Actor) {
 	w.Helper()
+	return w.identityProviderOf(w.siteAdmin())
+}
+
+func (w *world) identityProviderOf(root string) (admin *tfe.Client, token *tfe.AdminSCIMToken, idp authz.Actor) {
+	w.Helper()
 	ctx := w.Context()
-	admin = w.as(w.siteAdmin())
+	admin = w.as(root)
 	_, err := admin.Admin.Settings.SCIM.Update(ctx, tfe.AdminSCIMSettingUpdateOptions{Enabled: tfe.Bool(true)})
 	require.NoError(w, err)
 	token, err = admin.Admin.Settings.SCIM.Tokens.Create(ctx, "idp")
@@ -100,6 +105,52 @@ func TestTheSiteAdminGroupWaitsForAStepUp(t *testing.T) {
 	user, err := w.deps.Accounts.User(ctx, authz.System(), ada.ID)
 	require.NoError(t, err)
 	assert.False(t, user.SiteAdmin)
+}
+
+// TestWhoShutAUserOutIsShown: a site admin sees whether a user was suspended or deactivated, and
+// is not told that it let in whom it could not.
+func TestWhoShutAUserOutIsShown(t *testing.T) {
+	w := newWorld(t)
+	root := w.siteAdmin()
+	_, _, idp := w.identityProviderOf(root)
+	ada, err := w.deps.SCIM.CreatePerson(t.Context(), idp, scim.Person{UserName: "ada", Active: true, Attributes: json.RawMessage("{}")})
+	require.NoError(t, err)
+	at := "/api/v2/admin/users/" + string(ada.ID)
+	act := func(action string, status int) string {
+		t.Helper()
+		response, text := w.send("POST", at+"/actions/"+action, root, "")
+		require.Equal(t, status, response.StatusCode, text)
+		return text
+	}
+	out := func() []bool {
+		t.Helper()
+		a := w.list(root, "admin/users?q=ada")[0].Attributes
+		return []bool{a["is-suspended"].(bool), a["suspended-at"] != nil, a["deactivated-at"] != nil}
+	}
+	deactivate := func(active bool) {
+		t.Helper()
+		_, err := w.deps.SCIM.ChangePerson(t.Context(), idp, ada.ID, func(p scim.Person) (scim.Person, error) {
+			p.Active = active
+			return p, nil
+		})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []bool{false, false, false}, out())
+	deactivate(false)
+	assert.Equal(t, []bool{true, false, true}, out())
+	assert.Contains(t, act("unsuspend", 409), "the identity provider has deactivated it")
+	act("suspend", 200)
+	assert.Equal(t, []bool{true, true, true}, out())
+	act("unsuspend", 200)
+	assert.Equal(t, []bool{true, false, true}, out(), "still out, and the answer says by whom")
+	deactivate(true)
+	assert.Equal(t, []bool{false, false, false}, out())
+	act("suspend", 200)
+	assert.Equal(t, []bool{true, true, false}, out())
+	assert.Len(t, w.list(root, "admin/users?q=ada&filter[suspended]=true"), 1)
+	act("unsuspend", 200)
+	act("unsuspend", 200)
+	assert.Empty(t, w.list(root, "admin/users?q=ada&filter[suspended]=true"))
 }
 
 func TestASCIMTokenOpensNothingElse(t *testing.T) {

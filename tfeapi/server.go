@@ -30,6 +30,7 @@ import (
 	"github.com/holdfast-run/holdfast/scim"
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
+	"github.com/holdfast-run/holdfast/throttle"
 	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
@@ -74,8 +75,8 @@ type Deps struct {
 	ClientAddress func(r *http.Request) string
 	// Observe counts an answered request, for the metrics; nil counts nothing. route is a template.
 	Observe func(method, route string, status int, took time.Duration)
-	// RateLimit is how many requests a second each token may make in this process; 0 is no limit.
-	RateLimit int
+	// Limit is how many requests a second each token may make in this process; nil is no limit.
+	Limit *throttle.Limit
 	// Address is the public address of the server, such as https://localhost:8443,
 	// without a slash at its end. Every address given to clients begins with it.
 	Address string
@@ -87,7 +88,6 @@ type Deps struct {
 type server struct {
 	Deps
 	router *router
-	limit  *rateLimit
 	large  chan struct{} // has room for the one large document that may be in memory at a time
 }
 
@@ -95,7 +95,7 @@ type server struct {
 // other path is answered 404 as a JSON:API error.
 func New(deps Deps) http.Handler {
 	deps.Address = strings.TrimSuffix(deps.Address, "/")
-	s := &server{Deps: deps, limit: newRateLimit(deps.RateLimit), large: make(chan struct{}, 1)}
+	s := &server{Deps: deps, large: make(chan struct{}, 1)}
 	s.router = newRouter(s.routes(), s.serve,
 		s.serve(route{path: "(no route)", open: true, handle: unknownAddress}), s.serve(route{path: "(no method)", open: true, handle: s.wrongMethod}))
 	return s.router
@@ -168,8 +168,7 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		if req.actor, err = s.authenticate(r); err != nil {
 			return req, answer{}, err
 		}
-		s.limit.use(s.requestLimit())
-		if err := s.limit.check(req.actor, req.header); err != nil {
+		if err := s.Limit.Check(req.actor, req.header); err != nil {
 			return req, answer{}, err
 		}
 		if err := checkAttempt(req.actor, rt); err != nil {
@@ -181,14 +180,6 @@ func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *re
 		d.links = pageLinks(s.Address, r.URL, d.page, d.whole)
 	}
 	return req, result, err
-}
-
-// requestLimit is the site's, or else the operator's.
-func (s *server) requestLimit() int {
-	if s.Site != nil && s.Site.RequestLimit() > 0 {
-		return s.Site.RequestLimit()
-	}
-	return s.RateLimit
 }
 
 func (s *server) authenticate(r *http.Request) (authz.Actor, error) {

@@ -36,12 +36,14 @@ var openAPI = sync.OnceValue(func() *openAPIRecord {
 	if err != nil {
 		panic(err)
 	}
-	return &openAPIRecord{Record: shapes.NewRecord(document), kept: kept}
+	return &openAPIRecord{Record: shapes.NewRecord(document), document: document, kept: kept}
 })
 
 type openAPIRecord struct {
 	*shapes.Record
-	kept shapes.Kept
+	document *shapes.Document
+	kept     shapes.Kept
+	unread   []string // parameters of the query that nothing here reads
 }
 
 // described compares each answer of a server with the OpenAPI document, if there is one, and
@@ -104,7 +106,7 @@ func closeOpenAPI() (holds bool) {
 	}
 	answers, operations := record.Count()
 	seen := record.Seen()
-	occurred := append(slices.Sorted(maps.Keys(seen)), record.Absent()...)
+	occurred := slices.Concat(slices.Sorted(maps.Keys(seen)), record.Absent(), record.unread)
 	fmt.Printf("OpenAPI: %d answers of %d operations compared; %d lines of deviations kept\n", answers, operations, record.kept.Len())
 	for _, deviation := range slices.Sorted(maps.Keys(seen)) {
 		if !record.kept.Covers(deviation) {

@@ -173,9 +173,11 @@ func (s *server) stateVersionsOf(r *request, workspace ids.Workspace) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.State.Versions(r.ctx, r.actor, workspace, state.Filter{
-		Status: state.Status(r.query.Get("filter[status]")), Limit: p.limit(), Offset: p.offset(),
-	})
+	filter := state.Filter{Limit: p.limit(), Offset: p.offset()}
+	for _, status := range commaList(r.query, "filter[status]") {
+		filter.Statuses = append(filter.Statuses, state.Status(status))
+	}
+	list, total, err := s.State.Versions(r.ctx, r.actor, workspace, filter)
 	if err != nil {
 		return answer{}, err
 	}

@@ -77,7 +77,7 @@ func (s *server) listWorkspaceTags(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	tags, total, err := s.Workspaces.WorkspaceTags(r.ctx, r.actor, workspace, p.page())
+	tags, total, err := s.Workspaces.WorkspaceTags(r.ctx, r.actor, workspace, r.query.Get("name"), p.page())
 	if err != nil {
 		return answer{}, err
 	}

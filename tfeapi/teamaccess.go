@@ -98,7 +98,7 @@ func (s *server) listTeamWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Workspaces.WorkspaceAccesses(r.ctx, r.actor, workspace, p.page())
+	list, total, err := s.Workspaces.WorkspaceAccesses(r.ctx, r.actor, workspace, ids.Team(r.query.Get("filter[team][id]")), p.page())
 	if err != nil {
 		return answer{}, err
 	}
@@ -249,7 +249,7 @@ func (s *server) listTeamProjects(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, total, err := s.Workspaces.ProjectAccesses(r.ctx, r.actor, project, p.page())
+	list, total, err := s.Workspaces.ProjectAccesses(r.ctx, r.actor, project, ids.Team(r.query.Get("filter[team][id]")), p.page())
 	if err != nil {
 		return answer{}, err
 	}

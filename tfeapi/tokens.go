@@ -1,6 +1,7 @@
 package tfeapi
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -153,11 +154,15 @@ func (s *server) listTeamTokens(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	filter := accounts.TeamTokenFilter{Query: r.query.Get("q"), Sort: r.query.Get("sort"), Page: p.page()}
-	switch filter.Sort {
-	case "", "team-name", "-team-name", "created-by", "-created-by", "expired-at", "-expired-at":
-	default:
-		return answer{}, fault.New(fault.Malformed, "invalid_parameter", "Team tokens cannot be sorted by %q. Sort by team-name, created-by or expired-at, or by one of them with - before it.", filter.Sort)
+	filter := accounts.TeamTokenFilter{Query: r.query.Get("q"), Page: p.page()}
+	if filter.Sort, err = r.sorted("Team tokens", "team-name", "created-by", "expired-at"); err != nil {
+		return answer{}, err
+	}
+	for _, expiry := range commaList(r.query, "filter[expiry_status]") {
+		if !slices.Contains(accounts.Expiries, accounts.Expiry(expiry)) {
+			return answer{}, fault.New(fault.Malformed, "invalid_parameter", "No token has the expiry status %q. Ask for some of %s, with commas between them.", expiry, accounts.Expiries)
+		}
+		filter.Expiries = append(filter.Expiries, accounts.Expiry(expiry))
 	}
 	list, total, err := s.Accounts.TeamTokens(r.ctx, r.actor, r.vars["organization"], filter)
 	return tokenPage(list, p, total), err

@@ -1,6 +1,8 @@
 package tfeapi
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-run/holdfast/authz"
@@ -51,16 +53,25 @@ func newVariableSetView(actor authz.Actor, v workspaces.VariableSet) *variableSe
 func setFilter(r *request) (workspaces.SetFilter, paging, error) {
 	p, err := parsePaging(r.query)
 	filter := workspaces.SetFilter{Search: r.query.Get("q"), Page: p.page()}
-	switch only := r.query.Get("filter[global]"); only {
-	case "":
-	case "true", "false":
-		global := only == "true"
-		filter.Global = &global
-	default:
-		return filter, p, fault.New(fault.Malformed, "invalid_parameter", "The query parameter filter[global] must be true or false.")
+	if err == nil {
+		filter.Global, err = r.choice("filter[global]")
 	}
-	filter.Owned = r.vars["organization"] != "" && r.query.Get("scope") == "owned"
 	return filter, p, err
+}
+
+// setScope reads which of the sets in an organization or project are asked for. All that are
+// listed are applied.
+func setScope(r *request, known ...string) (workspaces.SetScope, error) {
+	switch scope := r.query.Get("scope"); {
+	case scope == "":
+		return "", nil
+	case !slices.Contains(known, scope):
+		return "", fault.New(fault.Malformed, "invalid_parameter", "No variable set has the scope %q here. The query parameter scope must be %s.", scope, strings.Join(known, " or "))
+	case scope == "applied", scope == "all":
+		return "", nil
+	default:
+		return workspaces.SetScope(scope), nil
+	}
 }
 
 func setPage(r *request, p paging, list []workspaces.VariableSet, total int, err error) (answer, error) {
@@ -77,6 +88,9 @@ func setPage(r *request, p paging, list []workspaces.VariableSet, total int, err
 func (s *server) listVariableSets(r *request) (answer, error) {
 	f, p, err := setFilter(r)
 	if err != nil {
+		return answer{}, err
+	}
+	if f.Scope, err = setScope(r, "owned"); err != nil {
 		return answer{}, err
 	}
 	list, total, err := s.Workspaces.VariableSets(r.ctx, r.actor, r.vars["organization"], f)
@@ -103,6 +117,9 @@ func (s *server) listProjectVariableSets(r *request) (answer, error) {
 	}
 	f, p, err := setFilter(r)
 	if err != nil {
+		return answer{}, err
+	}
+	if f.Scope, err = setScope(r, "applied", "shared", "owned", "all"); err != nil {
 		return answer{}, err
 	}
 	list, total, err := s.Workspaces.ProjectVariableSets(r.ctx, r.actor, project, f)

@@ -28,7 +28,7 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	filter, err := workspaceFilter(r.query)
+	filter, err := workspaceFilter(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -46,20 +46,29 @@ func (s *server) listWorkspaces(r *request) (answer, error) {
 
 // workspaceFilter reads what a list is narrowed by. A filter that is not known is
 // refused: a client that asks for some must not be given all.
-func workspaceFilter(query url.Values) (filter workspaces.Filter, err error) {
+func workspaceFilter(r *request) (filter workspaces.Filter, err error) {
+	query := r.query
 	filter.SearchName, filter.WildcardName = query.Get("search[name]"), query.Get("search[wildcard-name]")
 	filter.Tags, filter.ExcludeTags = commaList(query, "search[tags]"), commaList(query, "search[exclude-tags]")
 	if filter.Bindings, err = taggedFilter(query); err != nil {
 		return filter, err
 	}
 	filter.Project = ids.Project(query.Get("filter[project][id]")) // whatever it is, it selects nothing but its own
-	switch filter.Sort = query.Get("sort"); filter.Sort {
-	case "", "name", "-name", "current-run.created-at", "-current-run.created-at":
-	default:
-		return filter, fault.New(fault.Malformed, "invalid_parameter", "Workspaces cannot be sorted by %q. Sort by name or current-run.created-at, or by one of them with - before it.", filter.Sort)
+	if filter.Sort, err = r.sorted("Workspaces", "name", "current-run.created-at"); err != nil {
+		return filter, err
 	}
+	any, err := r.choice("filter[tag-union]")
+	if err != nil {
+		return filter, err
+	}
+	blank, err := r.choice("filter[tag-value-default-null]")
+	if err != nil {
+		return filter, err
+	}
+	filter.AnyBinding, filter.BlankValues = any != nil && *any, blank != nil && *blank
 	if wanted := commaList(query, "filter[current-run][status]"); len(wanted) > 0 {
 		filter.RunStatuses = durableStatuses(wanted)
+		filter.Nothing = len(filter.RunStatuses) == 0
 	}
 	for name := range query {
 		narrows := strings.HasPrefix(name, "filter[") || strings.HasPrefix(name, "search[")
@@ -72,6 +81,7 @@ func workspaceFilter(query url.Values) (filter workspaces.Filter, err error) {
 
 var workspaceFilters = map[string]bool{
 	"search[name]": true, "search[wildcard-name]": true, "search[tags]": true, "search[exclude-tags]": true, "filter[project][id]": true, "filter[current-run][status]": true,
+	"filter[tag-union]": true, "filter[tag-value-default-null]": true,
 }
 
 // commaList reads a comma-separated parameter. An empty one is no list.

@@ -57,15 +57,19 @@ oauth_tokens t join organizations o on o.id = t.organization_id and o.deleted_at
 -- name: Token
 select {TokenColumns} from {LivingTokens} where t.id = @id;
 
+-- fragment: SelectedTokens
+where t.organization_id = @organization_id and (@client_id::text = '' or t.client_id = @client_id)
+   and (@provider::text = '' or exists (select from oauth_clients c where c.id = t.client_id and c.service_provider = @provider))
+
 -- name: Tokens
 select {TokenColumns} from {LivingTokens}
- where t.organization_id = @organization_id and (@client_id::text = '' or t.client_id = @client_id) order by t.created_at, t.id limit @limit offset @offset;
+ {SelectedTokens} order by t.created_at, t.id limit @limit offset @offset;
 
 -- name: TokensSome
 select {TokenColumns} from {LivingTokens} where t.id = any (@ids::text[]) order by t.id;
 
 -- name: TokensCount
-select count(*) from oauth_tokens t where t.organization_id = @organization_id and (@client_id::text = '' or t.client_id = @client_id);
+select count(*) from oauth_tokens t {SelectedTokens};
 
 -- name: TokenInsert
 insert into oauth_tokens (id, organization_id, client_id, token_sealed) values (@id, @organization_id, @client_id, @token_sealed);

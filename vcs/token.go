@@ -46,7 +46,7 @@ func (s *Service) replaceToken(ctx context.Context, tx postgres.Tx, org ids.Orga
 
 // Tokens gives the tokens of an organization, or of one client where it is not empty, by when
 // they were made, and how many there are.
-func (s *Service) Tokens(ctx context.Context, actor authz.Actor, organization string, client ids.OAuthClient, page accounts.Page) (list []Token, total int, err error) {
+func (s *Service) Tokens(ctx context.Context, actor authz.Actor, organization string, client ids.OAuthClient, provider string, page accounts.Page) (list []Token, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "vcs.tokens", func(tx postgres.Tx) error {
 		var org ids.Organization
 		if client != "" {
@@ -62,7 +62,7 @@ func (s *Service) Tokens(ctx context.Context, actor authz.Actor, organization st
 			}
 			org = o.ID
 		}
-		args := postgres.Args{"organization_id": org, "client_id": client, "limit": page.Limit(), "offset": page.Offset()}
+		args := postgres.Args{"organization_id": org, "client_id": client, "provider": provider, "limit": page.Limit(), "offset": page.Offset()}
 		if list, err = postgres.All[Token](ctx, tx, Queries.Get("Tokens"), args); err != nil {
 			return err
 		}

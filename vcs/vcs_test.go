@@ -176,8 +176,8 @@ func TestWhoMayWhat(t *testing.T) {
 		"client":  func() error { _, err := w.Client(ctx, w.nobody, c.ID); return err },
 		"token":   func() error { _, err := w.Token(ctx, w.nobody, token); return err },
 		"clients": func() error { _, _, err := w.Clients(ctx, w.nobody, "acme", accounts.Page{}); return err },
-		"tokens":  func() error { _, _, err := w.Tokens(ctx, w.nobody, "acme", "", accounts.Page{}); return err },
-		"of one":  func() error { _, _, err := w.Tokens(ctx, w.nobody, "", c.ID, accounts.Page{}); return err },
+		"tokens":  func() error { _, _, err := w.Tokens(ctx, w.nobody, "acme", "", "", accounts.Page{}); return err },
+		"of one":  func() error { _, _, err := w.Tokens(ctx, w.nobody, "", c.ID, "", accounts.Page{}); return err },
 	} {
 		assert.True(t, fault.Is(do(), fault.NotFound), name)
 	}

@@ -43,14 +43,14 @@ func reading(outside bool) func(ctx context.Context, db *postgres.DB, name strin
 
 // Consumers lists, by name, the workspaces whose runs may read this one's state and that
 // the actor sees, and how many those are.
-func (s *Service) Consumers(ctx context.Context, actor authz.Actor, id ids.Workspace, page Page) (list []Workspace, total int, err error) {
+func (s *Service) Consumers(ctx context.Context, actor authz.Actor, id ids.Workspace, named bool, page Page) (list []Workspace, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.consumers", func(tx postgres.Tx) error {
 		w, err := Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
 		if err != nil {
 			return err
 		}
 		seen := authz.Where(actor, authz.WorkspaceRead, w.Organization)
-		args := postgres.Args{"workspace_id": id, "all": seen.All, "projects": seen.Projects, "visible": seen.Workspaces, "limit": page.Limit(), "offset": page.Offset()}
+		args := postgres.Args{"workspace_id": id, "named": named, "all": seen.All, "projects": seen.Projects, "visible": seen.Workspaces, "limit": page.Limit(), "offset": page.Offset()}
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("ConsumersCount"), args); err != nil {
 			return err
 		}

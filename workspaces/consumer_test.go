@@ -29,7 +29,7 @@ func (w world) shares(source, consumer workspaces.Workspace) (shared bool) {
 
 func (w world) consumers(ws workspaces.Workspace) (names []string) {
 	w.Helper()
-	list, total, err := w.Consumers(ctx, w.owner, ws.ID, workspaces.Page{})
+	list, total, err := w.Consumers(ctx, w.owner, ws.ID, false, workspaces.Page{})
 	require.NoError(w, err)
 	require.Len(w, list, total)
 	for _, c := range list {
@@ -113,7 +113,7 @@ func TestConsumersAreNamedAndTakenAway(t *testing.T) {
 	require.NoError(t, w.SetConsumers(ctx, w.owner, source.ID, []ids.Workspace{c.ID, a.ID}))
 	assert.Equal(t, []string{"a", "c"}, w.consumers(source))
 	assert.Equal(t, 3, w.audited("workspace.remote-state-consumers"), "what changed nothing is not told")
-	list, total, err := w.Consumers(ctx, w.member, source.ID, workspaces.Page{Number: 2, Size: 1})
+	list, total, err := w.Consumers(ctx, w.member, source.ID, false, workspaces.Page{Number: 2, Size: 1})
 	require.NoError(t, err)
 	assert.Equal(t, 2, total)
 	require.Len(t, list, 1)

@@ -25,21 +25,30 @@
                     where wt.workspace_id = w.id and t.name = any(@without::text[]))
 -- when: own pairs
    and w.id in (select b.workspace_id from tag_bindings b
-                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1]))
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1]))
 -- when: inherited pairs
    and w.id in (select b.workspace_id from tag_bindings b
-                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1])
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
                 union all
                 select x.id from project_tag_bindings b join workspaces x on x.project_id = b.project_id
-                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' or b.value = (@values::text[])[1])
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
                    and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
 -- when: more pairs
    and not exists (select from unnest(@keys::text[], @values::text[]) as wanted (key, value)
                     where not exists (select from tag_bindings b where b.workspace_id = w.id and b.key = wanted.key
-                                         and (wanted.value = '' or b.value = wanted.value))
+                                         and (wanted.value = '' and not @blank::boolean or b.value = wanted.value))
                       and not exists (select from project_tag_bindings b where b.project_id = w.project_id and b.key = wanted.key
-                                         and (wanted.value = '' or b.value = wanted.value)
+                                         and (wanted.value = '' and not @blank::boolean or b.value = wanted.value)
                                          and not exists (select from tag_bindings own where own.workspace_id = w.id and own.key = b.key)))
+-- when: any pair
+   and w.id in (select b.workspace_id from tag_bindings b
+                  join unnest(@keys::text[], @values::text[]) as wanted (key, value) on b.key = wanted.key and (wanted.value = '' and not @blank::boolean or b.value = wanted.value)
+                 where b.organization_id = @organization_id
+                union all
+                select x.id from project_tag_bindings b join workspaces x on x.project_id = b.project_id
+                  join unnest(@keys::text[], @values::text[]) as wanted (key, value) on b.key = wanted.key and (wanted.value = '' and not @blank::boolean or b.value = wanted.value)
+                 where b.organization_id = @organization_id
+                   and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
 -- when: statuses
    and w.id in (select c.workspace_id from current_runs c where c.organization_id = @organization_id and c.status = any(@run_statuses::text[]))
 -- always

@@ -42,14 +42,33 @@ type ProjectFilter struct {
 	Names    []string     // one of them, exactly
 	Search   string       // a part of the name, in any case
 	Bindings []TagBinding // each of them; an empty Value means any
+	// May leaves those in which the actor may do each of these.
+	May  []authz.Action
+	Sort string // name or -name; empty is the first of them
 }
 
 func (f ProjectFilter) args(org ids.Organization) postgres.Args {
 	keys, values := splitBindings(f.Bindings)
 	return postgres.Args{
 		"organization_id": org, "filtered": len(f.Names) > 0, "names": slices.DeleteFunc(append([]string{}, f.Names...), func(name string) bool { return !accounts.Storable(name) }),
-		"search": f.Search, "keys": keys, "values": values,
+		"search": f.Search, "keys": keys, "values": values, "sort": f.Sort,
 	}
+}
+
+// where gives the projects in which the actor may do all that May names, unless it may everywhere.
+func (f ProjectFilter) where(actor authz.Actor, org ids.Organization) (anywhere bool, projects []ids.Project) {
+	anywhere, projects = true, []ids.Project{}
+	for _, action := range f.May {
+		scope := authz.Where(actor, action, org)
+		switch {
+		case scope.All:
+		case anywhere:
+			anywhere, projects = false, scope.Projects
+		default:
+			projects = slices.DeleteFunc(projects, func(p ids.Project) bool { return !slices.Contains(scope.Projects, p) })
+		}
+	}
+	return anywhere, projects
 }
 
 // Projects gives the organization's projects by name, and how many match in all. A
@@ -65,6 +84,7 @@ func (s *Service) Projects(ctx context.Context, actor authz.Actor, organization 
 		scope, places := authz.Where(actor, authz.ProjectRead, org.ID), authz.Where(actor, authz.WorkspaceRead, org.ID) // see seesProject
 		args := filter.args(org.ID)
 		args["all"], args["visible"], args["workspaces"] = scope.All || places.All, scope.Projects, places.Workspaces
+		args["anywhere"], args["may"] = filter.where(actor, org.ID)
 		if total, err = postgres.Value[int](ctx, tx, queries.Get("ProjectsCount"), args); err != nil {
 			return err
 		}

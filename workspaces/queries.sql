@@ -54,6 +54,7 @@ select distinct w.project_id from workspaces w where w.project_id = any(@ids) an
    and p.organization_id = @organization_id
    and (@all::boolean or p.id = any(@visible::text[])
         or p.id in (select w.project_id from workspaces w where w.id = any(@workspaces::text[]) and w.deleted_at is null))
+   and (@anywhere::boolean or p.id = any(@may::text[]))
    and (not @filtered::boolean or p.name = any(@names::text[]))
    and position(lower(@search::text) in lower(p.name)) > 0
    and not exists (select from unnest(@keys::text[], @values::text[]) as wanted (key, value)
@@ -63,7 +64,7 @@ select distinct w.project_id from workspaces w where w.project_id = any(@ids) an
 -- name: Projects
 {LivingProjects}
 {SelectedProjects}
- order by p.name collate "C"
+ order by case when @sort::text <> '-name' then p.name end collate "C", p.name collate "C" desc
  limit @limit offset @offset;
 
 -- name: ProjectsCount
@@ -427,7 +428,8 @@ s.id, s.organization_id as organization, o.name as organization_name, coalesce(s
 -- fragment: SelectedSets
 from variable_sets s join organizations o on o.id = s.organization_id and o.deleted_at is null
  where s.organization_id = @organization_id and position(lower(@search::text) in lower(s.name)) > 0
-   and s.global = coalesce(@global::boolean, s.global) and (not @owned::boolean or s.project_id is null)
+   and s.global = coalesce(@global::boolean, s.global)
+   and case @scope::text when 'owned' then coalesce(s.project_id, '') = @project_id::text when 'shared' then s.project_id is null else true end
    and (@all::boolean or s.project_id = any(@visible::text[]))
    and (@workspace_id::text = '' or exists (select from workspaces w where w.id = @workspace_id and {SetLevel} is not null))
    and (@project_id::text = ''
@@ -529,7 +531,9 @@ c.id <> s.id and c.organization_id = s.organization_id and c.deleted_at is null 
 select exists (select from workspaces s, workspaces c where s.id = @workspace_id and c.id = @consumer_id and {Consumes});
 
 -- fragment: SeenConsumers
- from workspaces s, workspaces c where s.id = @workspace_id and {Consumes}
+ from workspaces s, workspaces c where s.id = @workspace_id
+   and case when @named::boolean then exists (select from remote_state_consumers x where x.workspace_id = s.id and x.consumer_id = c.id) and c.deleted_at is null
+            else {Consumes} end
    and (@all::boolean or c.project_id = any(@projects::text[]) or c.id = any(@visible::text[]))
 
 -- name: ConsumersCount

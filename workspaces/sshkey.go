@@ -44,12 +44,23 @@ func checkSSHKey(name, value *string) error {
 	return accounts.CheckText("value", "Value", *value, maxSSHKey)
 }
 
-// SSHKeys gives the organization's keys by name, and how many there are.
+// seesSSHKeys tells whether the actor may know which keys there are: who manages them, and who
+// can give one to some workspace.
+func seesSSHKeys(actor authz.Actor, org ids.Organization) bool {
+	places := authz.Where(actor, authz.WorkspaceUpdate, org)
+	return places.All || len(places.Projects) > 0 || len(places.Workspaces) > 0 || authz.Can(actor, authz.VCSManage, authz.Object{Organization: org})
+}
+
+// SSHKeys gives the organization's keys by name, and how many there are. Forbidden for those who
+// neither manage them nor can give one to a workspace.
 func (s *Service) SSHKeys(ctx context.Context, actor authz.Actor, organization string, page Page) (list []SSHKey, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.ssh-keys", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
 		if err != nil {
 			return err
+		}
+		if !seesSSHKeys(actor, org.ID) {
+			return authz.Forbidden(authz.VCSManage, authz.Object{Organization: org.ID, Noun: "organization", Name: org.Name})
 		}
 		args := postgres.Args{"organization_id": org.ID, "limit": page.Limit(), "offset": page.Offset()}
 		if list, err = postgres.All[SSHKey](ctx, tx, queries.Get("SSHKeys"), args); err != nil {
@@ -61,7 +72,7 @@ func (s *Service) SSHKeys(ctx context.Context, actor authz.Actor, organization s
 	return list, total, err
 }
 
-// SSHKey gives a key.
+// SSHKey gives a key. NotFound for those who do not see the keys.
 func (s *Service) SSHKey(ctx context.Context, actor authz.Actor, id ids.SSHKey) (key SSHKey, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.ssh-key", func(tx postgres.Tx) error {
 		key, err = allowedSSHKey(ctx, tx, actor, authz.OrganizationRead, id)
@@ -77,6 +88,9 @@ func allowedSSHKey(ctx context.Context, tx postgres.Tx, actor authz.Actor, actio
 	}
 	if err != nil {
 		return SSHKey{}, err
+	}
+	if !seesSSHKeys(actor, key.Organization) {
+		return SSHKey{}, fault.Missing("SSH key", string(id))
 	}
 	if err := authz.Allow(actor, action, authz.Object{Organization: key.Organization, Noun: "SSH key", Name: string(id)}); err != nil {
 		return SSHKey{}, err

@@ -6,8 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/fault"
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 func TestSSHKeysAreKeptSealedAndGivenToWorkspaces(t *testing.T) {
@@ -22,7 +25,23 @@ func TestSSHKeysAreKeptSealedAndGivenToWorkspaces(t *testing.T) {
 	_, err = w.CreateSSHKey(ctx, w.member, "acme", "git", "x")
 	assert.True(t, fault.Is(err, fault.Forbidden))
 
+	// Which keys there are is known to those who manage them, and to whoever can give one to a workspace.
 	ws := w.workspace("acme", "w")
+	reader, admin := w.member, w.member
+	reader.Grants = map[ids.Organization]authz.Grants{ws.Organization: {Workspaces: map[ids.Workspace][]authz.Level{ws.ID: {"workspace:write"}}}}
+	admin.Grants = map[ids.Organization]authz.Grants{ws.Organization: {Workspaces: map[ids.Workspace][]authz.Level{ws.ID: {"workspace:admin"}}}}
+	_, _, err = w.SSHKeys(ctx, reader, "acme", workspaces.Page{})
+	assert.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+	_, err = w.SSHKey(ctx, reader, key.ID)
+	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
+	assert.True(t, fault.Is(w.DeleteSSHKey(ctx, reader, key.ID), fault.NotFound))
+	list, total, err := w.SSHKeys(ctx, admin, "acme", workspaces.Page{})
+	require.NoError(t, err)
+	assert.Equal(t, []any{1, "git"}, []any{total, list[0].Name})
+	_, err = w.SSHKey(ctx, admin, key.ID)
+	require.NoError(t, err)
+	assert.True(t, fault.Is(w.DeleteSSHKey(ctx, admin, key.ID), fault.Forbidden))
+
 	_, err = w.AssignSSHKey(ctx, w.owner, ws.ID, foreign.ID)
 	assert.True(t, fault.Is(err, fault.NotFound))
 	_, err = w.AssignSSHKey(ctx, w.member, ws.ID, key.ID)

@@ -150,14 +150,15 @@ func (s *Service) Tags(ctx context.Context, actor authz.Actor, organization stri
 	return tags, total, err
 }
 
-// WorkspaceTags gives the workspace's tags by name, and how many there are in all.
-func (s *Service) WorkspaceTags(ctx context.Context, actor authz.Actor, id ids.Workspace, page Page) (tags []Tag, total int, err error) {
+// WorkspaceTags gives the workspace's tags with this in their name, in any case, by name, and
+// how many there are in all.
+func (s *Service) WorkspaceTags(ctx context.Context, actor authz.Actor, id ids.Workspace, name string, page Page) (tags []Tag, total int, err error) {
 	err = postgres.InSnapshot(ctx, s.db, "workspaces.workspace-tags", func(tx postgres.Tx) error {
 		w, err := Allowed(ctx, tx, actor, authz.WorkspaceRead, id)
 		if err != nil {
 			return err
 		}
-		tags, total, err = listTags(ctx, tx, w.Organization, w.ID, TagFilter{Page: page})
+		tags, total, err = listTags(ctx, tx, w.Organization, w.ID, TagFilter{Query: name, Page: page})
 		return err
 	})
 	return tags, total, err

@@ -43,7 +43,7 @@ func TestTagsComeAndGo(t *testing.T) {
 	require.NoError(t, w.AddTags(ctx, w.owner, ws.ID, named("a", "B", "c:1_-")))
 	assert.Equal(t, []string{"B", "a", "b", "c:1_-"}, w.tagNames(ws.ID), "case is kept")
 
-	tags, total, err := w.WorkspaceTags(ctx, w.member, ws.ID, workspaces.Page{Number: 2, Size: 3})
+	tags, total, err := w.WorkspaceTags(ctx, w.member, ws.ID, "", workspaces.Page{Number: 2, Size: 3})
 	require.NoError(t, err)
 	assert.Equal(t, 4, total)
 	require.Len(t, tags, 1)
@@ -78,7 +78,7 @@ func TestTagsHoldTheirRules(t *testing.T) {
 	assert.True(t, fault.Is(w.AddTags(ctx, w.member, ws.ID, named("a")), fault.Forbidden))
 	assert.True(t, fault.Is(w.RemoveTags(ctx, w.member, ws.ID, named("a")), fault.Forbidden))
 	assert.True(t, fault.Is(w.AddTags(ctx, w.nobody, ws.ID, named("a")), fault.NotFound))
-	_, _, err := w.WorkspaceTags(ctx, w.nobody, ws.ID, workspaces.Page{})
+	_, _, err := w.WorkspaceTags(ctx, w.nobody, ws.ID, "", workspaces.Page{})
 	assert.True(t, fault.Is(err, fault.NotFound))
 }
 

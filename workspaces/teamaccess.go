@@ -196,14 +196,14 @@ func (s *Service) takeAccess(ctx context.Context, actor authz.Actor, kind kindOf
 }
 
 // WorkspaceAccesses gives what teams may do in the workspace, and how many there are: all
-// for who sees its teams, else those of the actor's own.
-func (s *Service) WorkspaceAccesses(ctx context.Context, actor authz.Actor, workspace ids.Workspace, page Page) ([]TeamAccess, int, error) {
-	return s.listAccesses(ctx, actor, workspaceAccess, TeamAccess{Workspace: workspace}, page)
+// for who sees its teams, else those of the actor's own. Where team is not empty, only its.
+func (s *Service) WorkspaceAccesses(ctx context.Context, actor authz.Actor, workspace ids.Workspace, team ids.Team, page Page) ([]TeamAccess, int, error) {
+	return s.listAccesses(ctx, actor, workspaceAccess, TeamAccess{Workspace: workspace, Team: team}, page)
 }
 
 // ProjectAccesses is WorkspaceAccesses for a project.
-func (s *Service) ProjectAccesses(ctx context.Context, actor authz.Actor, project ids.Project, page Page) ([]TeamAccess, int, error) {
-	return s.listAccesses(ctx, actor, projectAccess, TeamAccess{Project: project}, page)
+func (s *Service) ProjectAccesses(ctx context.Context, actor authz.Actor, project ids.Project, team ids.Team, page Page) ([]TeamAccess, int, error) {
+	return s.listAccesses(ctx, actor, projectAccess, TeamAccess{Project: project, Team: team}, page)
 }
 
 func (s *Service) listAccesses(ctx context.Context, actor authz.Actor, kind kindOfAccess, of TeamAccess, page Page) (list []TeamAccess, total int, err error) {
@@ -219,7 +219,7 @@ func (s *Service) listAccesses(ctx context.Context, actor authz.Actor, kind kind
 			}
 		}
 		args := postgres.Args{
-			"workspace_id": of.Workspace, "project_id": of.Project, "all": all, "own": append([]ids.Team{}, actor.Grants[object.Organization].Teams...),
+			"workspace_id": of.Workspace, "project_id": of.Project, "all": all, "team": of.Team, "own": append([]ids.Team{}, actor.Grants[object.Organization].Teams...),
 			"limit": page.Limit(), "offset": page.Offset(),
 		}
 		rows, err := postgres.All[accessRow](ctx, tx, queries.Get(kind.statements+"s"), args)

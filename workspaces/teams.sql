@@ -9,11 +9,11 @@ select a.id, a.organization_id as organization, a.team_id as team, a.workspace_i
 -- name: TeamWorkspaces
 select a.id, a.organization_id as organization, a.team_id as team, a.workspace_id as workspace, '' as project, a.levels
   from team_workspaces a
- where a.workspace_id = @workspace_id and (@all::boolean or a.team_id = any(@own::text[]))
+ where a.workspace_id = @workspace_id and (@all::boolean or a.team_id = any(@own::text[])) and @team::text in ('', a.team_id)
  order by a.created_at, a.id limit @limit offset @offset;
 
 -- name: TeamWorkspacesCount
-select count(*) from team_workspaces a where a.workspace_id = @workspace_id and (@all::boolean or a.team_id = any(@own::text[]));
+select count(*) from team_workspaces a where a.workspace_id = @workspace_id and (@all::boolean or a.team_id = any(@own::text[])) and @team::text in ('', a.team_id);
 
 -- name: TeamWorkspaceInsert
 insert into team_workspaces (id, organization_id, team_id, workspace_id, levels) values (@id, @organization_id, @team_id, @workspace_id, @levels);
@@ -35,11 +35,11 @@ select a.id, a.organization_id as organization, a.team_id as team, '' as workspa
 -- name: TeamProjects
 select a.id, a.organization_id as organization, a.team_id as team, '' as workspace, a.project_id as project, a.levels
   from team_projects a
- where a.project_id = @project_id and (@all::boolean or a.team_id = any(@own::text[]))
+ where a.project_id = @project_id and (@all::boolean or a.team_id = any(@own::text[])) and @team::text in ('', a.team_id)
  order by a.created_at, a.id limit @limit offset @offset;
 
 -- name: TeamProjectsCount
-select count(*) from team_projects a where a.project_id = @project_id and (@all::boolean or a.team_id = any(@own::text[]));
+select count(*) from team_projects a where a.project_id = @project_id and (@all::boolean or a.team_id = any(@own::text[])) and @team::text in ('', a.team_id);
 
 -- name: TeamProjectInsert
 insert into team_projects (id, organization_id, team_id, project_id, levels) values (@id, @organization_id, @team_id, @project_id, @levels);

@@ -59,9 +59,19 @@ func checkSet(name, description *string) error {
 type SetFilter struct {
 	Search string // a part of the name, in any case
 	Global *bool  // only those that are, or are not
-	Owned  bool   // only the organization's own, not those of its projects
+	Scope  SetScope
 	Page   Page
 }
+
+// SetScope says whose sets are wanted. Empty is everybody's.
+type SetScope string
+
+// The scopes: those of the organization or project whose list it is, and those that a project
+// has from its organization.
+const (
+	SetsOwned  SetScope = "owned"
+	SetsShared SetScope = "shared"
+)
 
 // VariableSets gives the sets of the organization and its projects that the actor sees, by
 // name, and how many match in all.
@@ -105,7 +115,7 @@ func (s *Service) ProjectVariableSets(ctx context.Context, actor authz.Actor, id
 }
 
 func selectSets(ctx context.Context, tx postgres.Tx, org ids.Organization, workspace ids.Workspace, project ids.Project, seen authz.Scope, f SetFilter) (list []VariableSet, total int, err error) {
-	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "all": seen.All, "visible": seen.Projects, "search": f.Search, "global": f.Global, "owned": f.Owned}
+	args := postgres.Args{"organization_id": org, "workspace_id": workspace, "project_id": project, "all": seen.All, "visible": seen.Projects, "search": f.Search, "global": f.Global, "scope": f.Scope}
 	if total, err = postgres.Value[int](ctx, tx, queries.Get("VariableSetsCount"), args); err != nil {
 		return nil, 0, err
 	}

@@ -139,7 +139,7 @@ func TestConsumersAndProjectsThatOneDoesNotSee(t *testing.T) {
 	source, near, far := in("source"), in("near"), w.workspace("acme", "far")
 	require.NoError(t, w.AddConsumers(ctx, w.owner, source.ID, []ids.Workspace{near.ID, far.ID}))
 	reader := w.inProject(project.ID, "project:read")
-	list, total, err := w.Consumers(ctx, reader, source.ID, workspaces.Page{})
+	list, total, err := w.Consumers(ctx, reader, source.ID, false, workspaces.Page{})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	assert.Equal(t, 1, total)

@@ -297,7 +297,10 @@ type Filter struct {
 	Tags         []string     // each of them
 	ExcludeTags  []string     // none of them
 	Bindings     []TagBinding // each of them; an empty Value means any
+	AnyBinding   bool         // one of Bindings is enough
+	BlankValues  bool         // an empty Value in Bindings means that it is empty
 	RunStatuses  []string     // the current run is in one of these durable statuses
+	Nothing      bool         // what is asked for is true of no workspace
 	Sort         string       // name, -name, current-run.created-at, -current-run.created-at; empty is the last of them
 	Page         Page
 }
@@ -309,11 +312,11 @@ func (f Filter) args(org ids.Organization, scope authz.Scope) (postgres.Args, ma
 	return postgres.Args{
 			"organization_id": org, "projects": scope.Projects, "workspaces": scope.Workspaces, "project_id": f.Project,
 			"part": "%" + likeEscapes.Replace(f.SearchName) + "%", "pattern": strings.ReplaceAll(likeEscapes.Replace(f.WildcardName), "*", "%"),
-			"tags": tags, "without": without, "keys": keys, "values": values, "run_statuses": append([]string{}, f.RunStatuses...),
+			"tags": tags, "without": without, "keys": keys, "values": values, "blank": f.BlankValues, "run_statuses": append([]string{}, f.RunStatuses...),
 			"limit": f.Page.Limit(), "offset": f.Page.Offset(), "sort": f.Sort,
 		}, map[string]bool{
 			"scoped": !scope.All, "project": f.Project != "", "search": f.SearchName != "", "pattern": f.WildcardName != "",
-			"tags": len(tags) > 0, "two tags": len(tags) > 1, "more tags": len(tags) > 2, "without": len(without) > 0, "own pairs": len(keys) > 0, "more pairs": len(keys) > 1, "statuses": len(f.RunStatuses) > 0,
+			"tags": len(tags) > 0, "two tags": len(tags) > 1, "more tags": len(tags) > 2, "without": len(without) > 0, "own pairs": len(keys) > 0 && !f.AnyBinding, "more pairs": len(keys) > 1 && !f.AnyBinding, "any pair": len(keys) > 0 && f.AnyBinding, "statuses": len(f.RunStatuses) > 0,
 		}
 }
 
@@ -349,7 +352,7 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 	var total int
 	err := postgres.InSnapshot(ctx, s.db, "workspaces.list", func(tx postgres.Tx) error {
 		org, err := accounts.AllowedOrganization(ctx, tx, actor, authz.OrganizationRead, organization)
-		if err != nil || !filter.storable() {
+		if err != nil || filter.Nothing || !filter.storable() {
 			return err
 		}
 		args, applies := filter.args(org.ID, authz.Where(actor, authz.WorkspaceRead, org.ID))

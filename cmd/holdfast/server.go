@@ -39,6 +39,7 @@ import (
 	"github.com/holdfast-run/holdfast/site"
 	"github.com/holdfast-run/holdfast/state"
 	"github.com/holdfast-run/holdfast/tfeapi"
+	"github.com/holdfast-run/holdfast/throttle"
 	"github.com/holdfast-run/holdfast/vcs"
 	"github.com/holdfast-run/holdfast/web"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -223,12 +224,13 @@ func (s *services) handler(wake *postgres.Listener, stopping, waiting context.Co
 			shown.Observe(api, method, route, status, took)
 		}
 	}
+	limit := throttle.New(cfg.Limits.Requests, s.site.RequestLimit)
 	api := tfeapi.New(tfeapi.Deps{
 		Authenticate: s.authenticate, Accounts: s.accounts, Workspaces: s.workspaces, State: s.state, Runs: s.runs, Dispatch: s.dispatch, Recovery: s.recovery,
-		Gates: s.gates, Site: s.site, VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), RateLimit: cfg.Limits.Requests, Address: cfg.Address, Log: log,
+		Gates: s.gates, Site: s.site, VCS: vcs.New(s.db, s.objects), Identity: s.identity, Policies: s.policies, Registry: s.registry, Notifications: s.notifications, Mail: cfg.Mail, RunTasks: s.runTasks, Approvals: approvals.New(s.db), SCIM: s.scim, Links: s.links, Wake: wake, Stopping: waiting.Done(), Ready: s.ready(stopping), Observe: observe("tfe"), Limit: limit, Address: cfg.Address, Log: log,
 		ClientAddress: func(r *http.Request) string { return web.ClientAddress(cfg.TrustedProxies, r) },
 	})
-	provisioning := scimapi.New(scimapi.Deps{Authenticate: s.accounts.AuthenticateSCIM, SCIM: s.scim, Observe: observe("scim"), Address: cfg.Address, Log: log})
+	provisioning := scimapi.New(scimapi.Deps{Authenticate: s.accounts.AuthenticateSCIM, SCIM: s.scim, Limit: limit, Observe: observe("scim"), Address: cfg.Address, Log: log})
 	runners := runnerapi.New(runnerapi.Deps{
 		Accounts: s.accounts, Dispatch: s.dispatch, Runs: s.runs, Recovery: s.recovery, Wake: wake, Stopping: waiting.Done(), Observe: observe("runner"), Log: log,
 	})

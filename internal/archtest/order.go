@@ -37,6 +37,7 @@ var TheOrder = Order{
 		"runtasks",
 		"runs",
 		"recovery",
+		"throttle",
 		"tfeapi scimapi runnerapi web metrics",
 		"config",
 		"internal/devstack",

@@ -47,6 +47,21 @@ func (d *Document) operation(method, path string) (name string, found *openapi3.
 	return name, found
 }
 
+// Parameters gives the names of the parameters in the query that the document tells of for a
+// request for path, and what it calls that operation.
+func (d *Document) Parameters(method, path string) (operation string, names []string) {
+	operation, found := d.operation(method, path)
+	if found == nil {
+		return "", nil
+	}
+	for _, p := range found.Parameters {
+		if p.Value.In == openapi3.ParameterInQuery {
+			names = append(names, p.Value.Name)
+		}
+	}
+	return operation, names
+}
+
 // match tells whether a template fits a path, and by how many literal segments.
 func match(template, path []string) (literal int, fits bool) {
 	if len(template) != len(path) {

@@ -1,8 +1,7 @@
-package tfeapi
+package throttle
 
 import (
 	"math"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -14,41 +13,45 @@ import (
 	"github.com/holdfast-run/holdfast/fault"
 )
 
-// rateLimit lets each token make so many requests a second, in this process. A burst may have a
-// whole second's at once.
-type rateLimit struct {
-	perSecond int // 0 is no limit
+// Limit lets each token make so many requests a second, in this process. A burst may have a
+// whole second's at once. Nil limits nothing.
+type Limit struct {
+	operator  int        // what the operator says; 0 is no limit
+	site      func() int // what site admins say in place of it; 0 is nothing
 	mu        sync.Mutex
+	perSecond int // as it holds now
 	byToken   map[string]*rate.Limiter
 }
 
 // remembered is how many tokens are kept before those that were idle are forgotten.
 const remembered = 10_000
 
-func newRateLimit(perSecond int) *rateLimit {
-	return &rateLimit{perSecond: perSecond, byToken: map[string]*rate.Limiter{}}
+// New makes a limit of the operator's, in place of which there may be one of the site's, which is
+// asked for at each request.
+func New(operator int, site func() int) *Limit {
+	return &Limit{operator: operator, site: site, byToken: map[string]*rate.Limiter{}}
 }
 
-// use sets how many requests there may be from now on. Where that changes, all tokens begin
-// anew.
-func (l *rateLimit) use(perSecond int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.perSecond != perSecond {
-		l.perSecond, l.byToken = perSecond, map[string]*rate.Limiter{}
+// limit is how many there may be now; 0 is no limit. Where that changed, all tokens begin anew.
+func (l *Limit) limit() int {
+	if l == nil {
+		return 0
 	}
-}
-
-// limit is how many there may be now; 0 is no limit.
-func (l *rateLimit) limit() int {
+	holds := l.site()
+	if holds == 0 {
+		holds = l.operator
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.perSecond
+	if l.perSecond != holds {
+		l.perSecond, l.byToken = holds, map[string]*rate.Limiter{}
+	}
+	return holds
 }
 
 // take counts one request. remaining is how many may follow at once, and reset how long it
 // takes until there may be another, when ok is false, or a whole second's again.
-func (l *rateLimit) take(token string, now time.Time) (ok bool, remaining int, reset time.Duration) {
+func (l *Limit) take(token string, now time.Time) (ok bool, remaining int, reset time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.perSecond == 0 { // set so this moment
@@ -75,16 +78,19 @@ func (l *rateLimit) take(token string, now time.Time) (ok bool, remaining int, r
 	return ok, max(0, int(left)), time.Duration(math.Ceil(missing / float64(l.perSecond) * float64(time.Second)))
 }
 
-// check refuses a request over the limit with Exhausted "rate_limited", and says in every
+// Header takes the headers of an answer.
+type Header interface{ Set(name, value string) }
+
+// Check refuses a request over the limit with Exhausted "rate_limited", and says in every
 // answer, in the headers of the original API, how it stands. The token of a run is not counted: a run is not
 // slowed down half-way.
-func (l *rateLimit) check(actor authz.Actor, header http.Header) error {
+func (l *Limit) Check(actor authz.Actor, header Header) error {
 	limit := l.limit()
 	if limit == 0 || actor.Kind == authz.AttemptActor {
 		return nil
 	}
 	ok, remaining, reset := l.take(string(actor.Token), clock.Now())
-	l.announce(header)
+	l.Announce(header)
 	header.Set("X-RateLimit-Remaining", strconv.Itoa(remaining))
 	header.Set("X-RateLimit-Reset", strconv.FormatFloat(reset.Seconds(), 'f', 3, 64))
 	if ok {
@@ -94,8 +100,8 @@ func (l *rateLimit) check(actor authz.Actor, header http.Header) error {
 	return fault.New(fault.Exhausted, "rate_limited", "This token may make %d requests a second, and made more. Wait for %d ms.", limit, reset.Milliseconds()+1)
 }
 
-// announce tells clients the limit: some slow themselves down by it.
-func (l *rateLimit) announce(header http.Header) {
+// Announce tells clients the limit: some slow themselves down by it.
+func (l *Limit) Announce(header Header) {
 	if limit := l.limit(); limit > 0 {
 		header.Set("X-RateLimit-Limit", strconv.Itoa(limit))
 	}
