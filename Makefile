@@ -6,7 +6,10 @@ export GOTOOLCHAIN := $(or $(HOLDFAST_GOTOOLCHAIN),go1.27.3)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
-BUILD   := go build -buildvcs=false -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
+# The flags of make build for all that make test compiles, because the cache of go keeps what was
+# compiled with others apart: every package would be compiled twice.
+FLAGS   := -buildvcs=false -trimpath
+BUILD   := go build $(FLAGS) -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)"
 
 .PHONY: help demo dev build test shapes browser chaos conformance conformance-all check bench go postgres bubblewrap tofu chromium
 
@@ -23,10 +26,11 @@ build: go tofu ## build bin/holdfast and bin/holdfast-runner, and get bin/tofu (
 	$(BUILD) -o bin/holdfast ./cmd/holdfast
 	$(BUILD) -o bin/holdfast-runner ./cmd/holdfast-runner
 
+test: export GOFLAGS := $(strip $(shell go env GOFLAGS 2>/dev/null) $(FLAGS))
 test: build postgres bubblewrap ## go vet, then unit, database and end-to-end tests against one PostgreSQL cluster of their own
 	go vet ./...
-	go run -buildvcs=false ./internal/testdb/cmd/testcluster -- go test -vet=off -count=1 -timeout 30m ./...
-	cd tools/gettofu && go test -buildvcs=false ./...
+	go run ./internal/testdb/cmd/testcluster -- go test -vet=off -count=1 -timeout 30m ./...
+	cd tools/gettofu && go test ./...
 
 shapes: postgres ## every answer of the API's tests against the OpenAPI document of the original: make shapes OPENAPI=FILE
 	@scripts/shapes.sh "$(OPENAPI)"

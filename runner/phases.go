@@ -181,7 +181,7 @@ func (a *attempt) prepare() (*tofu, error) {
 	if a.manifest.TofuVersion != a.binary.version {
 		return nil, misfit("The run wants tofu %s, this runner has %s.", a.manifest.TofuVersion, a.binary.version)
 	}
-	if digest, err := digestOf(a.binary.path); err != nil || digest != a.binary.digest {
+	if !a.binary.unchanged() {
 		return nil, misfit("The tofu binary of the runner was changed while the runner ran. Start the runner again.")
 	}
 	if err := a.unpackConfiguration(); err != nil {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/hashicorp/terraform-exec/tfexec"
 
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
@@ -369,46 +365,4 @@ func (f folder) placeFor(name string) (string, error) {
 		}
 		place = filepath.Join(f.errored(), fmt.Sprintf("%s-%d.tfstate", name, n))
 	}
-}
-
-// binary is the tofu that this runner executes.
-type binary struct {
-	path    string
-	version string // exact, such as "1.12.6"
-	digest  string // SHA-256, hex
-	events  bool   // plan and apply know -json-into
-}
-
-// inspect asks the tofu at path for its version.
-func inspect(ctx context.Context, path string) (binary, error) {
-	digest, err := digestOf(path)
-	if err != nil {
-		return binary{}, fault.New(fault.Invalid, "no_tofu", "The tofu binary %s cannot be read. Name one with HOLDFAST_TOFU.", path).Because(err)
-	}
-	tf, err := tfexec.NewTerraform(filepath.Dir(path), path)
-	if err != nil {
-		return binary{}, err
-	}
-	if err := tf.SetEnv(map[string]string{"HOME": os.Getenv("HOME"), "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": os.DevNull}); err != nil {
-		return binary{}, err
-	}
-	version, _, err := tf.Version(ctx, true)
-	if err != nil {
-		return binary{}, fault.New(fault.Invalid, "no_tofu", "%s does not answer to `version` as tofu does. Name a tofu binary with HOLDFAST_TOFU.", path).Because(err)
-	}
-	return binary{path: path, version: version.String(), digest: digest, events: writesEvents(ctx, path)}, nil
-}
-
-// writesEvents asks tofu whether it can write its events beside what it prints. A
-// version number would not tell: this is not in all releases, and builds differ.
-func writesEvents(ctx context.Context, path string) bool {
-	cmd := exec.CommandContext(ctx, path, "plan", "-help")
-	cmd.Env = ownEnvironment()
-	help, err := cmd.Output()
-	return err == nil && bytes.Contains(help, []byte("-json-into="))
-}
-
-// ownEnvironment is that of a tofu that the runner asks something for itself.
-func ownEnvironment() []string {
-	return []string{"HOME=" + os.Getenv("HOME"), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}
 }

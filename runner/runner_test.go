@@ -151,6 +151,7 @@ resource "terraform_data" "b" { input = "1" }
 		f.next("plan")
 		done := f.await()
 		require.Equal(t, wire.OutcomeFinished, done.Outcome, f.logText())
+		require.NotContains(t, f.logText(), "provider_selections", "of the version that some options ask for")
 		return done
 	}
 	none := plan(func(*wire.Manifest) {})

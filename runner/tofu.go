@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -57,19 +58,22 @@ func newTofu(path string, box sandbox, env map[string]string, log *logs, stop *s
 		return nil, err
 	}
 	maps.Copy(plain, env)
-	// terraform-exec asks for the version when an option depends on it, and prints the
-	// answer wherever output goes at that time; asked for now, it goes nowhere.
-	if _, _, err := tf.Version(context.Background(), true); err != nil {
-		return nil, errors.New("tofu did not start")
-	}
 	tf.SetStdout(log)
 	tf.SetStderr(log)
 	return &tofu{tf: tf, path: path, dir: box.work, env: plain, log: log, pipe: box.eventPipe(), stop: stop, grace: grace, meter: meter}, nil
 }
 
-// init prepares the folder for a plan; its log tells what is installed.
+// init prepares the folder for a plan; its log tells what is installed. terraform-exec would
+// first start tofu once more, for options that tofu has not had for long.
 func (t *tofu) init() error {
-	return t.supervise(func() error { return t.tf.Init(context.Background()) })
+	return t.supervise(func() error {
+		errorText := &lastBytes{most: 64 << 10}
+		err := t.command(t.log, io.MultiWriter(t.log, errorText), "init", "-no-color", "-input=false")
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, errorText.kept)
+		}
+		return err
+	})
 }
 
 // initAgain prepares the folder for the apply of a plan. With readonlyLock it keeps to
@@ -103,11 +107,24 @@ func (t *tofu) plan(m wire.Manifest, file, generated string) (changes bool, err 
 	if m.GenerateConfig {
 		options = append(options, tfexec.GenerateConfigOut(generated))
 	}
+	if m.RefreshOnly || len(m.ReplaceAddrs) > 0 || m.GenerateConfig {
+		t.learnVersion()
+	}
 	err = t.tell("plan", func() error {
 		changes, err = t.tf.Plan(context.Background(), options...)
 		return err
 	})
 	return changes, err
+}
+
+// learnVersion asks tofu for its version before terraform-exec does, on which some options
+// depend there: it would print the answer wherever output goes at that time.
+func (t *tofu) learnVersion() {
+	t.tf.SetStdout(io.Discard)
+	t.tf.SetStderr(io.Discard)
+	_, _, _ = t.tf.Version(context.Background(), true) // if it fails, so does the command, and says why
+	t.tf.SetStdout(t.log)
+	t.tf.SetStderr(t.log)
 }
 
 // show writes the plan's JSON, byte for byte as tofu prints it, to a file. It is not

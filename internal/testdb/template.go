@@ -89,12 +89,22 @@ func migrationsDigest() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], err
 }
 
-func execute(ctx context.Context, address, sql string) error {
-	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return err
+// administrator is the one connection by which this process makes and drops its databases:
+// PostgreSQL starts a process for each, which costs as much as a copy of the template.
+var administrator struct {
+	sync.Mutex
+	conn *pgx.Conn
+}
+
+func administrate(ctx context.Context, server, sql string) (err error) {
+	a := &administrator
+	a.Lock()
+	defer a.Unlock()
+	if a.conn == nil || a.conn.IsClosed() {
+		if a.conn, err = pgx.Connect(ctx, server); err != nil {
+			return err
+		}
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, err = conn.Exec(ctx, sql)
+	_, err = a.conn.Exec(ctx, sql)
 	return err
 }

@@ -82,11 +82,11 @@ func clone(t testing.TB) string {
 
 	name := "test_" + strings.ToLower(rand.Text()[:16])
 	// Copying files is several times quicker than the default, which logs each page: nothing here must survive a crash.
-	require.NoError(t, execute(ctx, server, "create database "+name+" template "+template+" strategy file_copy"))
+	require.NoError(t, administrate(ctx, server, "create database "+name+" template "+template+" strategy file_copy"))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		assert.NoError(t, execute(ctx, server, "drop database if exists "+name+" with (force)"))
+		assert.NoError(t, administrate(ctx, server, "drop database if exists "+name+" with (force)"))
 		databases.Lock()
 		defer databases.Unlock()
 		delete(databases.urls, t)
