@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
@@ -109,28 +108,4 @@ type brokenOff struct{ ended chan struct{} }
 func (b brokenOff) Read([]byte) (int, error) {
 	close(b.ended)
 	return 0, io.ErrUnexpectedEOF
-}
-
-// An announcement that was answered and is not there any more, because PostgreSQL broke down
-// before it was on disk, is refused when its bytes come: they are nowhere, and the current
-// state is the one before (decision 32).
-func TestAnAnnouncementIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.lock(w.ada)
-	before := w.publish(w.ada, 1, file(1, lineage, "a"))
-	stored := w.store.Keys()
-	content := file(2, lineage, "b")
-	v := w.begin(w.ada, 2, content)
-	for _, sql := range []string{"alter table state_versions disable trigger user", "delete from state_versions where id = @id", "alter table state_versions enable trigger user"} {
-		require.NoError(t, w.exec(sql, postgres.Args{"id": v.ID}))
-	}
-	_, err := w.Upload(ctx, v.ID, bytes.NewReader(content))
-	wantFault(t, err, fault.NotFound, "not_found")
-	assert.Equal(t, before.ID, w.current())
-	assert.Equal(t, stored, w.store.Keys())
-
-	again := w.publish(w.ada, 2, content)
-	assert.NotEqual(t, v.ID, again.ID)
-	assert.Equal(t, content, w.download(w.ada, again.ID))
 }

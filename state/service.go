@@ -122,12 +122,8 @@ func (s *Service) Begin(ctx context.Context, actor authz.Actor, workspace ids.Wo
 		if err := in.mayFollow(current, actor, w); err != nil {
 			return err
 		}
-		if err := postgres.ForgoFlush(ctx, tx); err != nil { // decision 32
-			return err
-		}
-		v, err = s.insert(ctx, tx, actor, w, status, current.ID, in)
 		created = true
-		return err
+		return s.insertLater(ctx, tx, actor, w, status, current.ID, in, &v)
 	})
 	return v, created, err
 }
@@ -232,13 +228,14 @@ func (s *Service) retried(ctx context.Context, tx postgres.Tx, id ids.StateVersi
 	return v, nil
 }
 
-func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, status fence.Status, base ids.StateVersion, in Create) (Version, error) {
+// insertLater announces a version. It goes with the transaction's commit: with that, into has it.
+func (s *Service) insertLater(ctx context.Context, tx postgres.Tx, actor authz.Actor, w workspaces.Workspace, status fence.Status, base ids.StateVersion, in Create, into *Version) error {
 	id := ids.New[ids.StateVersion]()
 	var sealed []byte
 	if len(in.Outputs) > 0 && !w.ClientEncrypted {
 		var err error
 		if sealed, err = s.objects.SealValue(ctx, tx, w.Organization, outputsLabel(id), in.Outputs); err != nil {
-			return Version{}, err
+			return err
 		}
 	}
 	args := postgres.Args{
@@ -248,7 +245,10 @@ func (s *Service) insert(ctx context.Context, tx postgres.Tx, actor authz.Actor,
 		"base_version_id": base, "run_id": actor.Run, "attempt_id": actor.Attempt, "sandbox_id": actor.Sandbox, "created_by": actor.User,
 		"lifetime_seconds": UploadLifetime.Seconds(),
 	}
-	return readVersion(ctx, tx, "Insert", args, nil)
+	return postgres.LaterOne(ctx, tx, Queries.Get("Insert"), args, func(row versionRow, _ bool) error {
+		*into = row.version()
+		return nil
+	})
 }
 
 func outputsLabel(id ids.StateVersion) string   { return "state-outputs/" + string(id) }
