@@ -180,7 +180,7 @@ func commit(ctx context.Context, db *DB, t *transaction) error {
 	if err != nil {
 		return err
 	}
-	at, err := pgx.CollectExactlyOneRow(rows, toStruct[struct{ Xid, Era *string }])
+	at, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Xid, Era *string }])
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // queries, and what an SQLSTATE means. A query may have lines that are there only when they
 // apply, and may be planned anew for its arguments (ParseQueries).
 //
-// Owns: InTx, InSnapshot and InOneStatement, the reading of named queries and of their rows, the counting of statements, one LISTEN connection, NOTIFY after the commit,
+// Owns: InTx, InSnapshot and InOneStatement, the reading of named queries, the counting of statements, one LISTEN connection, NOTIFY after the commit,
 // statements that are put off (Later) to share a round trip.
 // Words: tx (a transaction somebody else began and will end), snapshot (a
 // read-only transaction in which every statement sees the same instant), era (the
@@ -19,8 +19,8 @@
 // instant by itself (TestAReadOfOneStatementIsOneAndReads). A notification leaves after the commit of its
 // transaction and never without it (TestNotifyWakesAfterTheCommitAndOnlyThen). What a context's statements cost can be counted (TestStatementsAreCounted). What is put off
 // runs in its order, before the next statement or the commit, and ends the transaction when it
-// fails (TestStatementsThatArePutOff…). A row becomes a struct as the driver would make it (TestRowsAre…). No error holds the password (TestThePasswordIsInNoError).
+// fails (TestStatementsThatArePutOff…). No error holds the password (TestThePasswordIsInNoError).
 // Refuses: business rules; a constraint's meaning belongs to the package that owns the table.
-// Tested by: postgres_test.go, exchange_test.go and snapshot_test.go, with connections lost at will (proxy_test.go), listen_test.go,
-// scan_test.go and queries_test.go.
+// Tested by: postgres_test.go, exchange_test.go and snapshot_test.go, with connections lost at will (proxy_test.go), listen_test.go
+// and queries_test.go.
 package postgres

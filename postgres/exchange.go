@@ -196,7 +196,7 @@ func Later(ctx context.Context, tx Tx, sql string, args Args, check func(rows in
 // transaction as that of a check of Later.
 func LaterOne[T any](ctx context.Context, tx Tx, sql string, args Args, then func(row T, found bool) error) error {
 	return later(ctx, tx, sql, args, func(rows pgx.Rows) error {
-		row, err := pgx.CollectExactlyOneRow(rows, toStruct[T])
+		row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
 		if err != nil && !NoRow(err) {
 			return err
 		}

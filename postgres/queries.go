@@ -121,7 +121,7 @@ func One[T any](ctx context.Context, tx Tx, sql string, args Args) (T, error) {
 		var zero T
 		return zero, err
 	}
-	return pgx.CollectExactlyOneRow(rows, toStruct[T])
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
 }
 
 // All reads all rows into structs, as One does for one.
@@ -130,7 +130,7 @@ func All[T any](ctx context.Context, tx Tx, sql string, args Args) ([]T, error) 
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, toStruct[T])
+	return pgx.CollectRows(rows, pgx.RowToStructByName[T])
 }
 
 // Value reads one column of exactly one row. No row is ErrNoRow.

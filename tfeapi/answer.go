@@ -96,38 +96,33 @@ func (a answer) write(w http.ResponseWriter) error {
 		a.writeStream(w)
 		return nil
 	}
-	if a.document == nil && a.json == nil {
+	var body any
+	mime := mediaType
+	switch {
+	case a.document != nil:
+		payload, err := a.document.payload()
+		if err != nil {
+			return err
+		}
+		body = payload
+	case a.json != nil:
+		body, mime = a.json, "application/json"
+		if a.mediaType != "" {
+			mime = a.mediaType
+		}
+	default:
 		w.WriteHeader(a.status)
 		return nil
 	}
-	body, mime, err := a.body()
-	if err != nil {
+	var buffer bytes.Buffer
+	if err := json.NewEncoder(&buffer).Encode(body); err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
 	w.Header().Set("Content-Type", mime)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // a client that left gets nothing
+	_, _ = w.Write(buffer.Bytes()) // a client that left gets nothing
 	return nil
-}
-
-// body gives the bytes of a document or of plain JSON, and their type.
-func (a answer) body() (body []byte, mime string, err error) {
-	if a.document != nil {
-		payload, err := a.document.payload()
-		if err != nil {
-			return nil, "", err
-		}
-		body, err = encodeDocument(payload)
-		return body, mediaType, err
-	}
-	mime = "application/json"
-	if a.mediaType != "" {
-		mime = a.mediaType
-	}
-	var buffer bytes.Buffer
-	err = json.NewEncoder(&buffer).Encode(a.json)
-	return buffer.Bytes(), mime, err
 }
 
 // writeStream sends the bytes. When they fail half-way the connection is broken
