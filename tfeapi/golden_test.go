@@ -130,7 +130,7 @@ func goldenDocuments(t *testing.T) map[string]document {
 		"policy-set-outcome":     {one: newSetOutcomeView(checked, 0), included: []view{newPolicyStageView(checked), newEvaluationView(checked)}},
 		"policy-set":             {one: newPolicySetView(goldenSet(at, later)), included: []view{s.newSetVersionView(goldenVersion(at, later)), newParameterView(policies.Parameter{ID: "var-1111111111111111", Set: "polset-1111111111111111", Key: "k", Sensitive: true})}},
 		"policy":                 {one: newPolicyView(policies.Policy{ID: "pol-1111111111111111", OrganizationName: "acme", Name: "p", Description: "d", Kind: policies.OPA, Query: "data.p.deny", Level: "mandatory", Path: "p.rego", ContentSealed: []byte{1}, UpdatedAt: later, Sets: 1})},
-		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at})},
+		"organization":           {one: newOrganizationView(ann, accounts.Organization{ID: goldOrg, Name: "acme", Email: "e@x.test", CreatedAt: at, UserTokensEnabled: true})},
 		"user":                   {one: newUserView(ann, accounts.User{ID: goldAnn, Username: "ann", Email: "ann@x.test", CreatedAt: at})},
 		"project":                {one: newProjectView(ann, workspaces.Project{ID: "prj-1111111111111111", Organization: goldOrg, Name: "P", CreatedAt: at})},
 		"workspace":              {one: s.newWorkspaceView(ann, workspace)},

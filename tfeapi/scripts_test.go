@@ -77,7 +77,9 @@ func TestStrangersSeeNothingOfIt(t *testing.T) {
 		other, _, _ = strings.Cut(other, "/")
 		assert.Equal(t, unknown, strings.ReplaceAll(body, id, other), c.path)
 	}
-	for _, path := range []string{"varsets/" + set.ID, "ssh-keys/" + key.ID, "reserved-tag-keys/" + reserved.ID} {
+	response, _ := w.send("DELETE", "/api/v2/ssh-keys/"+key.ID, w.bob, "")
+	assert.Equal(t, 404, response.StatusCode, "a member does not see a key that it cannot use")
+	for _, path := range []string{"varsets/" + set.ID, "reserved-tag-keys/" + reserved.ID} {
 		response, _ := w.send("DELETE", "/api/v2/"+path, w.bob, "")
 		assert.Equal(t, 403, response.StatusCode, "a member sees it and may not: %s", path)
 	}
