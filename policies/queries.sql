@@ -28,8 +28,9 @@ select id from policy_sets where id = @id and deleted_at is null for update;
    and (@versioned::boolean is null or {SetVersioned} = @versioned)
 
 -- name: SetList
+-- As they were made: clients take the first for the oldest.
 select {SetColumns} from policy_sets s join organizations o on o.id = s.organization_id {SelectedSets}
- order by s.name, s.id limit @limit offset @offset;
+ order by s.created_at, s.id limit @limit offset @offset;
 
 -- name: SetCount
 select count(*) from policy_sets s {SelectedSets};
