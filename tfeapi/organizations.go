@@ -83,7 +83,7 @@ func newOrganizationView(actor authz.Actor, o accounts.Organization) *organizati
 	return &organizationView{
 		ID: o.Name, Name: o.Name, ExternalID: string(o.ID), Email: o.Email, CreatedAt: o.CreatedAt,
 		DefaultExecutionMode: string(o.DefaultExecutionMode), SessionTimeout: o.SessionTimeout, SessionRemember: o.SessionRemember,
-		RemainingTestableCount: testableCount, CollaboratorAuthPolicy: "password", UserTokensEnabled: o.UserTokensEnabled, AllowForceDelete: o.ForceDeleteAllowed,
+		RemainingTestableCount: testableCount, CollaboratorAuthPolicy: passwordPolicy, UserTokensEnabled: o.UserTokensEnabled, AllowForceDelete: o.ForceDeleteAllowed,
 		AggregatedStatuses: o.AggregatedCommitStatus, PassingStatuses: o.PassingCommitStatuses, SpeculativeManagement: o.SpeculativePlanManagement, PlanExpired: o.FeatureSetEnded,
 		Permissions: organizationPermissions{
 			CanCreateProject: can(authz.ProjectCreate), CanCreateTeam: can(authz.TeamsManage), CanManageRunTasks: can(authz.RunTasksManage),
@@ -144,6 +144,9 @@ func (s *server) readOrganization(r *request) (answer, error) {
 	return ok(newOrganizationView(r.actor, o), included...), nil
 }
 
+// passwordPolicy is the one collaborator-auth-policy that there is.
+const passwordPolicy = "password"
+
 type organizationAttributes struct {
 	Name                 Opt[string] `json:"name"`
 	Email                Opt[string] `json:"email"`
@@ -152,6 +155,7 @@ type organizationAttributes struct {
 	SessionRemember      Opt[int]    `json:"session-remember"`
 	AllowForceDelete     Opt[bool]   `json:"allow-force-delete-workspaces"`
 	UserTokensEnabled    Opt[bool]   `json:"user-tokens-enabled"`
+	AuthPolicy           Opt[string] `json:"collaborator-auth-policy"`
 	// What is said about VCS connections, to be read back.
 	AggregatedStatuses    Opt[bool] `json:"aggregated-commit-status-enabled"`
 	PassingStatuses       Opt[bool] `json:"send-passing-statuses-for-untriggered-speculative-plans"`
@@ -169,6 +173,9 @@ func organizationInput(r *request) (name, email *string, settings accounts.Organ
 		return nil, nil, settings, err
 	}
 	a := in.Attributes
+	if policy := a.AuthPolicy.Pointer(); policy != nil && *policy != passwordPolicy { // taken for granted, it would be believed
+		return nil, nil, settings, accounts.Invalid("collaborator-auth-policy", "Collaborator auth policy can only be %s: a second factor is not demanded of the members of an organization. Leave it out", passwordPolicy)
+	}
 	settings = accounts.OrganizationSettings{
 		DefaultExecutionMode: (*accounts.ExecutionMode)(a.DefaultExecutionMode.Pointer()), SessionTimeout: numberOrZero(a.SessionTimeout),
 		SessionRemember: numberOrZero(a.SessionRemember), ForceDeleteAllowed: a.AllowForceDelete.Pointer(), UserTokensEnabled: a.UserTokensEnabled.Pointer(),

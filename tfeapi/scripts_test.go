@@ -107,6 +107,7 @@ func TestWhatIsRefusedOnTheWire(t *testing.T) {
 		{"PATCH", "workspaces/" + ws.ID, document("workspaces", `"attributes":{"setting-overwrites":{"execution-mode":true,"agent-pool":false}}`), 422, "their values must be the same."},
 		{"PATCH", "workspaces/" + ws.ID, document("workspaces", `"attributes":{"trigger-prefixes":["/a"],"trigger-patterns":["/b"]}`), 422, "cannot both be set"},
 		{"PATCH", "organizations/acme", document("organizations", `"attributes":{"session-timeout":-1}`), 422, "session"},
+		{"PATCH", "organizations/acme", document("organizations", `"attributes":{"collaborator-auth-policy":"two_factor_mandatory"}`), 422, "can only be password"},
 		{"PATCH", "projects/" + ws.Project.ID, document("projects", `"attributes":{"name":"!"}`), 422, "Name may only contain"},
 		{"DELETE", "projects/" + ws.Project.ID, "", 409, "cannot be deleted"},
 		{"POST", "plan-exports", document("plan-exports", `"attributes":{"data-type":"sentinel-mock-bundle-v0"}`), 400, "plan is missing"},
