@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-run/holdfast/artifacts"
 	"github.com/holdfast-run/holdfast/fault"
@@ -12,6 +13,9 @@ import (
 
 // claims are the statements that claim an upload.
 var claims = map[artifacts.Kind]string{artifacts.KindState: "ClaimRaw", artifacts.KindStateJSON: "ClaimJSON"}
+
+// claimLimit bounds the transaction that claims an upload.
+const claimLimit = 30 * time.Second
 
 // claimed is a version whose bytes begin to arrive.
 type claimed struct {
@@ -27,10 +31,13 @@ type claimed struct {
 // claim notes that bytes begin to arrive, and which object they become. That is on disk
 // before the store has the whole of them, but where an object is made of them not yet when
 // claim returns: meanwhile they are received and sealed, which takes about as long.
+// A sender who goes away takes nothing back: that bytes began to arrive stays true.
 func (s *Service) claim(ctx context.Context, id ids.StateVersion, kind artifacts.Kind) (*claimed, error) {
 	c := &claimed{chosen: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimLimit)
+		defer cancel()
 		c.err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) error { return s.choose(ctx, tx, c, id, kind) })
 	}()
 	select {

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -79,7 +80,8 @@ func TestTheStoreWaitsForTheClaim(t *testing.T) {
 	}
 }
 
-// An upload that breaks off while its claim is being committed is given up none the less.
+// An upload that breaks off while its claim is being committed is claimed and given up none
+// the less, also when its sender is gone: net/http ends the request of a body it cannot read.
 func TestAnUploadBreaksOffBeforeItsClaimIsCommitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,10 +89,14 @@ func TestAnUploadBreaksOffBeforeItsClaimIsCommitted(t *testing.T) {
 	v := w.begin(w.ada, 1, file(1, lineage, "x"))
 	done, ended := make(chan error, 1), make(chan struct{})
 	require.NoError(t, w.tx(func(tx postgres.Tx) error {
-		_, err := tx.Exec(ctx, "lock table objects in share mode")
+		_, err := tx.Exec(ctx, "select 1 from organizations for update") // no row that refers to one is inserted
 		require.NoError(t, err)
 		go func() {
-			_, err := w.Upload(ctx, v.ID, io.MultiReader(strings.NewReader(`{"version":4`), brokenOff{ended}))
+			request, cancel := context.WithCancel(ctx)
+			_, err := w.Upload(request, v.ID, io.MultiReader(strings.NewReader(`{"version":4`), brokenOff{func() {
+				cancel()
+				close(ended)
+			}}))
 			done <- err
 		}()
 		<-ended
@@ -103,9 +109,10 @@ func TestAnUploadBreaksOffBeforeItsClaimIsCommitted(t *testing.T) {
 	assert.True(t, value[bool](w, "select raw_claimed_at is not null from state_versions where id = @id", postgres.Args{"id": v.ID}))
 }
 
-type brokenOff struct{ ended chan struct{} }
+// brokenOff is the end of a body whose connection is lost.
+type brokenOff struct{ lost func() }
 
 func (b brokenOff) Read([]byte) (int, error) {
-	close(b.ended)
+	b.lost()
 	return 0, io.ErrUnexpectedEOF
 }
