@@ -179,10 +179,10 @@ func (s *session) fail(why string) {
 	require.FailNow(s.t, why, "tofu %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), &s.said)
 }
 
-// end closes tofu's input and gives its end.
+// end gives tofu's end. Its input stays open till then, as a terminal does: a client that
+// prompts takes an input that is closed for an answer.
 func (s *session) end() result {
 	s.t.Helper()
-	_ = s.stdin.Close()
 	select {
 	case <-s.done:
 	case <-time.After(patience):
