@@ -210,6 +210,8 @@ func (c *crowd) readAll() {
 func (c *crowd) history() []porcupine.Operation { return c.operations }
 
 func (c *crowd) counts() (done, refusals, lost int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, o := range c.operations {
 		switch in, out := o.Input.(input), o.Output.(output); {
 		case !in.write:

@@ -23,6 +23,7 @@ const (
 	writers    = 50
 	workspaces = 10
 	rounds     = 2                // how often each fault happens
+	between    = 3                // writes that are acknowledged at least from one fault to the next
 	atMost     = 12 * time.Minute // for all of them, on a busy machine
 )
 
@@ -57,6 +58,7 @@ func TestStateHistory(t *testing.T) {
 		group.Go(func() { c.write(traffic, i) })
 	}
 	faults := newFaults(s, order, failpoints(t))
+	faults.acknowledged = func() int { acknowledged, _, _ := c.counts(); return acknowledged }
 	faults.run(traffic)
 	end()
 	group.Wait()
@@ -119,6 +121,8 @@ type faults struct {
 	places []string
 	kinds  []string
 	happen map[string]int
+
+	acknowledged func() int // how many writes were, so far
 }
 
 func newFaults(s *stack.Stack, order string, places []string) *faults {
@@ -133,11 +137,11 @@ func (f *faults) run(ctx context.Context) {
 		if turn%len(f.kinds) == 0 {
 			rand.Shuffle(len(f.kinds), func(i, j int) { f.kinds[i], f.kinds[j] = f.kinds[j], f.kinds[i] })
 		}
-		kind := f.kinds[turn%len(f.kinds)]
+		kind, before := f.kinds[turn%len(f.kinds)], f.acknowledged()
 		if f.do(ctx, kind) {
 			f.happen[kind]++
 		}
-		for ctx.Err() == nil && !f.stack.Ready() {
+		for ctx.Err() == nil && (!f.stack.Ready() || f.acknowledged() < before+between) {
 			pause(ctx, 50*time.Millisecond)
 		}
 		pause(ctx, 700*time.Millisecond)
