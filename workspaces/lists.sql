@@ -1,4 +1,5 @@
--- The statements about lists of workspaces.
+-- The statements about lists of workspaces. What they are found and put in order by is in the
+-- table listed_workspaces, which a trigger keeps like workspaces.
 
 -- fragment: Selected
 -- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
@@ -30,7 +31,7 @@
    and w.id in (select b.workspace_id from tag_bindings b
                  where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
                 union all
-                select x.id from project_tag_bindings b join workspaces x on x.project_id = b.project_id
+                select x.id from project_tag_bindings b join listed_workspaces x on x.project_id = b.project_id
                  where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
                    and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
 -- when: more pairs
@@ -45,7 +46,7 @@
                   join unnest(@keys::text[], @values::text[]) as wanted (key, value) on b.key = wanted.key and (wanted.value = '' and not @blank::boolean or b.value = wanted.value)
                  where b.organization_id = @organization_id
                 union all
-                select x.id from project_tag_bindings b join workspaces x on x.project_id = b.project_id
+                select x.id from project_tag_bindings b join listed_workspaces x on x.project_id = b.project_id
                   join unnest(@keys::text[], @values::text[]) as wanted (key, value) on b.key = wanted.key and (wanted.value = '' and not @blank::boolean or b.value = wanted.value)
                  where b.organization_id = @organization_id
                    and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
@@ -71,16 +72,16 @@ case @sort::text when 'name' then w.name end collate "C" desc, case @sort when '
 -- later half is reached from the end. Where nothing is on the page, only the count is taken.
 -- planned anew
 with counted as materialized (
-    select count(*) as total from workspaces w where w.deleted_at is null
+    select count(*) as total from listed_workspaces w where w.deleted_at is null
 {Selected}
 )
 select (select total from counted) as total,
-       array(select w.id from workspaces w where w.deleted_at is null and (select total from counted) >= @offset::bigint * 2 and (select total from counted) > @offset
+       array(select w.id from listed_workspaces w where w.deleted_at is null and (select total from counted) >= @offset::bigint * 2 and (select total from counted) > @offset
 {Selected}
               order by {InOrder}
               limit @limit offset @offset)
        || array(select w.id from (
-                select w.id, w.name, w.last_run_at from workspaces w where w.deleted_at is null and (select total from counted) < @offset * 2 and (select total from counted) > @offset
+                select w.id, w.name, w.last_run_at from listed_workspaces w where w.deleted_at is null and (select total from counted) < @offset * 2 and (select total from counted) > @offset
 {Selected}
                  order by {Backwards}
                  limit greatest(least(@limit::bigint, (select total from counted) - @offset), 0) offset greatest((select total from counted) - @offset - @limit, 0)) w
@@ -91,7 +92,7 @@ select (select total from counted) as total,
 -- could be found, so all are found once, counted and put in order.
 -- planned anew
 with found as materialized (
-    select w.id, w.name, w.last_run_at from workspaces w where w.deleted_at is null
+    select w.id, w.name, w.last_run_at from listed_workspaces w where w.deleted_at is null
 {Selected}
 )
 select (select count(*) from found) as total,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -68,4 +69,26 @@ func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What changes all the time leaves the rows alone that lists are counted in; each of these
+// rows is written anew only for what a workspace is found or put in order by.
+func TestOnlyWhatIsListedByChangesTheListedRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ws := w.workspace("acme", "a")
+	row := func() (where string) {
+		require.NoError(t, w.tx(func(tx postgres.Tx) (err error) {
+			where, err = postgres.Value[string](ctx, tx, "select ctid::text from listed_workspaces where id = @id", postgres.Args{"id": ws.ID})
+			return err
+		}))
+		return where
+	}
+	before := row()
+	_, err := w.Update(ctx, w.owner, ws.ID, workspaces.Changes{Name: ptr("a"), Settings: workspaces.Settings{Description: ptr("read by nobody")}})
+	require.NoError(t, err)
+	assert.Equal(t, before, row())
+	_, err = w.Update(ctx, w.owner, ws.ID, workspaces.Changes{Name: ptr("b")})
+	require.NoError(t, err)
+	assert.NotEqual(t, before, row())
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-run/holdfast/accounts"
@@ -41,6 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	db := testdb.New(t)
+	t.Cleanup(func() { assertListed(t, db) })
 	sealer := newSealer(t, db)
 	who := accounts.New(db, sealer)
 	w := world{T: t, db: db, Service: workspaces.New(db, who, sealer)}
@@ -64,6 +66,18 @@ func newWorld(t *testing.T) world {
 	}
 	w.owner, w.member, w.nobody = actor("ada", authz.Owner), actor("bob", authz.Member), actor("eve", "")
 	return w
+}
+
+// assertListed finds every workspace in the lists as it is.
+func assertListed(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	const unlike = `select id from workspaces w full join listed_workspaces l using (id)
+        where (w.organization_id, w.project_id, w.name, w.last_run_at, w.deleted_at) is distinct from (l.organization_id, l.project_id, l.name, l.last_run_at, l.deleted_at)`
+	assert.NoError(t, postgres.InTx(ctx, db, "test.listed", func(tx postgres.Tx) error {
+		wrong, err := postgres.Values[string](ctx, tx, unlike, nil)
+		assert.Empty(t, wrong, "these are not listed as they are")
+		return err
+	}))
 }
 
 func (w world) organization(name string) accounts.Organization {
