@@ -178,7 +178,11 @@ type OrganizationChanges struct {
 // transaction. It is refused like CreateOrganization, and allowed to owners too. What the
 // organization's workspaces inherit is changed by package workspaces, which calls this.
 func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, name string, c OrganizationChanges) (Organization, error) {
-	before, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationSettings, name)
+	seen, err := AllowedOrganization(ctx, tx, actor, authz.OrganizationSettings, name)
+	if err != nil {
+		return Organization{}, err
+	}
+	before, err := lockOrganization(ctx, tx, seen.ID)
 	if err != nil {
 		return Organization{}, err
 	}
@@ -207,8 +211,6 @@ func UpdateOrganization(ctx context.Context, tx postgres.Tx, actor authz.Actor, 
 	}
 	org, err := postgres.One[Organization](ctx, tx, queries.Get("OrganizationUpdate"), c.args(before.ID, c.Name, c.Email, placement))
 	switch {
-	case postgres.NoRow(err): // deleted since it was read
-		return Organization{}, fault.Missing("organization", name)
 	case violates(err, "organizations_name"):
 		return Organization{}, Taken("name", "Name")
 	case err != nil:
@@ -283,6 +285,15 @@ func findOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) 
 		return Organization{}, fault.Missing("organization", string(id))
 	}
 	return org, err
+}
+
+// lockOrganization gives an organization as it stands, and as it stays for the rest of the
+// transaction: what is said of one part of it may have to fit to the others.
+func lockOrganization(ctx context.Context, tx postgres.Tx, id ids.Organization) (Organization, error) {
+	if err := postgres.Later(ctx, tx, queries.Get("OrganizationLock"), postgres.Args{"id": id}, nil); err != nil {
+		return Organization{}, err
+	}
+	return findOrganization(ctx, tx, id)
 }
 
 // OrganizationSearch has parts of what is searched for, in any case: in the name or the e-mail

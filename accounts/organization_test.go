@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,3 +146,40 @@ func TestAnOrganizationWithoutItsKeyIsNotMade(t *testing.T) {
 }
 
 var errNoKeys = errors.New("the key ring is away")
+
+// Whoever changes an organization at the same time as others reads what it is to fit under its
+// lock: it undoes nothing of theirs, and what does not fit any more is refused.
+func TestAnOrganizationThatOthersChangeToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	org := w.organization("acme")
+	on, local, email := true, accounts.Local, "people@example.com"
+	update := func(tx postgres.Tx, c accounts.OrganizationChanges) error {
+		_, err := accounts.UpdateOrganization(ctx, tx, system, org.Name, c)
+		return err
+	}
+	outcome := map[string]chan error{}
+	require.NoError(t, postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error {
+		if err := update(tx, accounts.OrganizationChanges{OrganizationSettings: accounts.OrganizationSettings{DefaultExecutionMode: &local, AggregatedCommitStatus: &on}}); err != nil {
+			return err
+		}
+		for name, c := range map[string]accounts.OrganizationChanges{
+			"address": {Email: &email}, "status": {OrganizationSettings: accounts.OrganizationSettings{PassingCommitStatuses: &on}},
+		} {
+			done := make(chan error, 1)
+			outcome[name] = done
+			go func() {
+				done <- postgres.InTx(ctx, w.db, "test", func(tx postgres.Tx) error { return update(tx, c) })
+			}()
+		}
+		require.Eventually(t, func() bool {
+			return w.count("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil) == len(outcome)
+		}, 30*time.Second, 10*time.Millisecond)
+		return nil
+	}))
+	require.NoError(t, <-outcome["address"])
+	assert.True(t, fault.HasCode(<-outcome["status"], "invalid_attribute"))
+	now, err := w.Organization(ctx, system, org.Name)
+	require.NoError(t, err)
+	assert.Equal(t, []any{local, email, true, false}, []any{now.DefaultExecutionMode, now.Email, now.AggregatedCommitStatus, now.PassingCommitStatuses})
+}

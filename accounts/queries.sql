@@ -401,6 +401,10 @@ select {OrganizationColumns} from organizations where name = @name and deleted_a
 -- name: OrganizationByID
 select {OrganizationColumns} from organizations where id = @id and deleted_at is null;
 
+-- name: OrganizationLock
+-- Against others who change it; rows may refer to it meanwhile.
+select id from organizations where id = @id for no key update;
+
 -- fragment: SelectedOrganizations
 from organizations
  where deleted_at is null and (@all::boolean or id = any(@visible::text[])) and not id = any(@barred::text[])

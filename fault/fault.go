@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 )
 
 // Kind says what the caller can do about an error.
@@ -139,4 +140,13 @@ func HasCode(err error, code string) bool {
 // both read the same, so that nobody can probe for names.
 func Missing(what, name string) *Error {
 	return New(NotFound, "not_found", "%s %q was not found, or you are not allowed to see it.", what, name)
+}
+
+// Caught makes an error of a panic: deferred, it sets err. Whoever starts a goroutine for a
+// request defers it there, out of reach of what catches the panics of the request itself: one
+// that nobody catches ends the server, with all that it does for others.
+func Caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }

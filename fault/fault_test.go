@@ -47,3 +47,17 @@ func TestWithCopies(t *testing.T) {
 	assert.Equal(t, map[string]any{"max-age": 900}, base.Meta)
 	assert.Equal(t, map[string]any{"max-age": 900, "other": "z"}, more.Meta)
 }
+
+func TestAPanicIsCaught(t *testing.T) {
+	panics := func(what any) (err error) {
+		defer fault.Caught(&err)
+		if what != nil {
+			panic(what)
+		}
+		return errors.New("of its own")
+	}
+	assert.ErrorContains(t, panics("boom"), "panic: boom")
+	assert.ErrorContains(t, panics("boom"), "TestAPanicIsCaught", "where it was")
+	assert.Equal(t, fault.Internal, fault.KindOf(panics("boom")))
+	assert.EqualError(t, panics(nil), "of its own")
+}

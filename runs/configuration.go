@@ -133,23 +133,40 @@ func (s *Service) UploadConfiguration(ctx context.Context, id ids.ConfigurationV
 		s.markErrored(ctx, c, err)
 		return err
 	}
-	return postgres.InTx(context.WithoutCancel(ctx), s.db, "runs.configuration-uploaded", func(tx postgres.Tx) error {
-		n, err := postgres.Exec(ctx, tx, Queries.Get("ConfigurationUploaded"), postgres.Args{"id": id, "object_id": object.ID})
-		if err != nil || n == 1 {
-			return err
-		}
-		if c, err = loadConfiguration(ctx, tx, id); err != nil {
-			return err
-		}
-		had, err := s.objects.Info(ctx, tx, c.OrganizationID, c.ObjectID)
-		if err != nil {
-			return err
-		}
-		if had.SHA256 != object.SHA256 {
-			return fault.New(fault.Conflict, "configuration_captured", "A run uses this configuration version already, so its bytes do not change. Make a new configuration version.")
-		}
-		return nil
+	ctx = context.WithoutCancel(ctx)
+	var refused error
+	err = postgres.InTx(ctx, s.db, "runs.configuration-uploaded", func(tx postgres.Tx) (err error) {
+		refused, err = s.takeConfiguration(ctx, tx, c, object)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// takeConfiguration makes stored bytes those of a version, or says why not. What nothing points
+// to then, the bytes or those before them, is given up.
+func (s *Service) takeConfiguration(ctx context.Context, tx postgres.Tx, c Configuration, object artifacts.Object) (refused, err error) {
+	had, err := postgres.Value[ids.Object](ctx, tx, Queries.Get("ConfigurationBytes"), postgres.Args{"id": c.ID})
+	if err != nil {
+		return nil, err
+	}
+	n, err := postgres.Exec(ctx, tx, Queries.Get("ConfigurationUploaded"), postgres.Args{"id": c.ID, "object_id": object.ID})
+	switch {
+	case err != nil || n == 1 && had == "":
+		return nil, err
+	case n == 1:
+		return nil, s.objects.Discard(ctx, tx, c.OrganizationID, had)
+	}
+	captured, err := s.objects.Info(ctx, tx, c.OrganizationID, had)
+	if err != nil {
+		return nil, err
+	}
+	if captured.SHA256 != object.SHA256 {
+		refused = fault.New(fault.Conflict, "configuration_captured", "A run uses this configuration version already, so its bytes do not change. Make a new configuration version.")
+	}
+	return refused, s.objects.Discard(ctx, tx, c.OrganizationID, object.ID)
 }
 
 // storeConfiguration seals the bytes while checking that they are an archive a
@@ -164,8 +181,12 @@ func (s *Service) storeConfiguration(ctx context.Context, c Configuration, body 
 	}()
 	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: c.OrganizationID, Workspace: c.WorkspaceID, Kind: artifacts.KindConfiguration}, io.TeeReader(body, pw), s.settings.LaunchLimit)
 	_ = pw.CloseWithError(err) // nil closes with io.EOF
-	if checkErr := <-checked; err == nil {
+	if checkErr := <-checked; err == nil && checkErr != nil {
 		err = checkErr
+		ctx := context.WithoutCancel(ctx)
+		_ = postgres.InTx(ctx, s.db, "runs.configuration-refused", func(tx postgres.Tx) error { // what stays is only a waste
+			return s.objects.Discard(ctx, tx, c.OrganizationID, object.ID)
+		})
 	}
 	return object, err
 }

@@ -61,6 +61,10 @@ select id from configuration_versions
 -- name: ConfigurationCount
 select count(*) from configuration_versions where workspace_id = @workspace_id;
 
+-- name: ConfigurationBytes
+-- Which bytes a version has, until the transaction ends.
+select coalesce(object_id, '') from configuration_versions where id = @id for update;
+
 -- name: ConfigurationUploaded
 -- A repeated upload replaces the bytes until a run has captured them (amendment 9).
 update configuration_versions set status = 'uploaded', error = '', object_id = @object_id, uploaded_at = clock_timestamp()

@@ -251,13 +251,18 @@ func TestAConfigurationIsReplacedUntilARunCapturesIt(t *testing.T) {
 	upload := func(text string) error {
 		return w.runs.UploadConfiguration(ctx, c.ID, bytes.NewReader(tarball(text)))
 	}
+	kept := func(status string) int {
+		return count(w, "select count(*) from objects where kind = 'configuration' and status = @status", postgres.Args{"status": status})
+	}
 	require.NoError(t, upload("one"))
 	require.NoError(t, upload("two"))
+	assert.Equal(t, []int{1, 1}, []int{kept("stored"), kept("discarded")}, "what was replaced is given up")
 	run, _, err := w.runs.Create(ctx, w.owner, NewRun{Workspace: ws, Configuration: c.ID})
 	require.NoError(t, err)
 
 	require.NoError(t, upload("two"), "the same bytes again")
 	wantCode(t, upload("three"), fault.Conflict, "configuration_captured")
+	assert.Equal(t, []int{1, 3}, []int{kept("stored"), kept("discarded")}, "and so is what nothing points to")
 	body, err := w.runs.DownloadConfiguration(ctx, w.member, c.ID)
 	require.NoError(t, err)
 	got, err := io.ReadAll(body)
@@ -281,6 +286,10 @@ func TestAConfigurationIsReplacedUntilARunCapturesIt(t *testing.T) {
 	_, err = w.runs.CreateConfiguration(ctx, w.member, ws, NewConfiguration{})
 	assert.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	assert.True(t, fault.Is(w.runs.UploadConfiguration(ctx, "cv-1111111111111111", strings.NewReader("")), fault.NotFound))
+	other, err := w.runs.CreateConfiguration(ctx, w.owner, ws, NewConfiguration{})
+	require.NoError(t, err)
+	require.True(t, fault.Is(w.runs.UploadConfiguration(ctx, other.ID, strings.NewReader("no archive")), fault.Invalid))
+	assert.Equal(t, []int{1, 4}, []int{kept("stored"), kept("discarded")}, "and what is refused")
 }
 
 func TestABrokenUploadMayBeRepeated(t *testing.T) {

@@ -36,6 +36,7 @@ func (s *Service) claim(ctx context.Context, id ids.StateVersion, kind artifacts
 	c := &claimed{chosen: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
+		defer fault.Caught(&c.err)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimLimit)
 		defer cancel()
 		c.err = postgres.InTx(ctx, s.db, "state.claim", func(tx postgres.Tx) error { return s.choose(ctx, tx, c, id, kind) })

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/artifacts"
+	"github.com/holdfast-run/holdfast/envelope"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/state"
@@ -115,4 +117,27 @@ type brokenOff struct{ lost func() }
 func (b brokenOff) Read([]byte) (int, error) {
 	b.lost()
 	return 0, io.ErrUnexpectedEOF
+}
+
+// panickingRing is a keyring with a defect.
+type panickingRing struct{ envelope.Keyring }
+
+func (panickingRing) Unwrap(context.Context, []byte, envelope.Wrapped) (envelope.Key, error) {
+	panic("no key")
+}
+
+// A defect under the claim fails the upload, and not the server with all that it does for others:
+// the claim runs beside its request.
+func TestAClaimThatPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lock(w.ada)
+	content := file(1, lineage, "x")
+	v := w.begin(w.ada, 1, content)
+	defective := state.New(w.db, artifacts.New(w.db, w.store, panickingRing{w.ring}))
+	_, err := defective.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.ErrorContains(t, err, "panic: no key")
+	assert.False(t, value[bool](w, "select raw_claimed_at is not null from state_versions where id = @id", postgres.Args{"id": v.ID}))
+	_, err = w.Upload(ctx, v.ID, bytes.NewReader(content))
+	require.NoError(t, err, "nothing is locked any more")
 }

@@ -88,6 +88,8 @@ func (s *Service) Check(ctx context.Context, org ids.Organization, id ids.Object
 	parsed := make(chan struct{})
 	go func() {
 		defer close(parsed)
+		defer func() { _ = pr.Close() }()
+		defer fault.Caught(&unread)
 		file, unread = Inspect(pr)
 		_, _ = io.Copy(io.Discard, pr)
 	}()

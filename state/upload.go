@@ -90,6 +90,8 @@ func (s *Service) store(ctx context.Context, c *claimed, body io.Reader) (public
 	ready := make(chan struct{})
 	go func() {
 		defer close(ready)
+		defer func() { _ = pr.Close() }() // whoever writes waits for no reader that has gone
+		defer fault.Caught(&unread)
 		p.File, unread = ReadFile(pr)
 		_, _ = io.Copy(io.Discard, pr) // what follows a syntax error is still hashed and kept
 		if unread == nil || errors.As(unread, &p.malformed) {
@@ -100,7 +102,8 @@ func (s *Service) store(ctx context.Context, c *claimed, body io.Reader) (public
 	object, err := s.objects.Store(ctx, c.intent, body, s.limit, pw)
 	_ = pw.CloseWithError(err) // without one it is closed already
 	<-ready
-	if err == nil {
+	if err == nil && unread != nil {
+		s.objects.GiveUp(ctx, c.intent)
 		err = unread
 	}
 	p.object = object

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -155,11 +153,7 @@ func (s *server) send(result answer, w http.ResponseWriter, beforeBreak func()) 
 
 // call authenticates and runs the handler. A panic is an internal error.
 func (s *server) call(rt route, w http.ResponseWriter, r *http.Request) (req *request, result answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer fault.Caught(&err)
 	req, err = newRequest(w, r)
 	if err != nil {
 		return req, answer{}, err

@@ -154,7 +154,8 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 			return err
 		}
 		args := c.args(id, before.Organization, where, inherits)
-		args["name"], args["project_id"], args["automated_by"] = c.Name, c.Project, c.automatedBy(actor)
+		placed := c.places() || project.ID != before.Project
+		args["placed"], args["name"], args["project_id"], args["automated_by"] = placed, c.Name, c.Project, c.automatedBy(actor)
 		n, err := postgres.Exec(ctx, tx, queries.Get("WorkspaceUpdate"), args)
 		if err != nil {
 			return refusedRow(err)
@@ -162,7 +163,7 @@ func (s *Service) Update(ctx context.Context, actor authz.Actor, id ids.Workspac
 		if n == 0 {
 			return fault.Missing("workspace", string(id)) // deleted since it was read
 		}
-		if where != before.Placement() {
+		if placed && where != before.Placement() {
 			if err := checkPool(ctx, tx, id, where); err != nil {
 				return err
 			}
@@ -321,6 +322,11 @@ func (s Settings) triggers() (prefixes, patterns *[]string) {
 		patterns = &[]string{}
 	}
 	return prefixes, patterns
+}
+
+// places tells whether the settings say where runs are executed.
+func (s Settings) places() bool {
+	return s.ExecutionMode != nil || s.AgentPool != nil || s.InheritMode != nil
 }
 
 // place gives where runs are executed after these settings, and whether that is the

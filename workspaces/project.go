@@ -170,6 +170,11 @@ type ProjectSettings struct {
 	Bindings      *[]TagBinding    // replaces all of them
 }
 
+// places tells whether the settings say where runs are executed.
+func (c ProjectSettings) places() bool {
+	return c.ExecutionMode != nil || c.AgentPool != nil || c.InheritMode != nil
+}
+
 // own gives what the project says itself after these settings, nil when it inherits.
 func (c ProjectSettings) own(before Project) (*accounts.Placement, error) {
 	inherits := before.Inherits && c.ExecutionMode == nil && c.AgentPool == nil
@@ -287,7 +292,7 @@ func (s *Service) UpdateProject(ctx context.Context, actor authz.Actor, id ids.P
 		if err != nil {
 			return err
 		}
-		args["name"], args["description"] = c.Name, c.Description
+		args["placed"], args["name"], args["description"] = c.places(), c.Name, c.Description
 		n, err := postgres.Exec(ctx, tx, queries.Get("ProjectUpdate"), args)
 		if err != nil {
 			return projectTaken(err)

@@ -2,6 +2,7 @@ package workspaces_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"github.com/holdfast-run/holdfast/accounts"
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -122,4 +124,47 @@ func TestBindingsOfAProjectReachItsWorkspaces(t *testing.T) {
 	assert.ErrorContains(t, err, "Key is invalid")
 	_, err = w.ReserveKey(ctx, w.member, "acme", "mine", false)
 	assert.True(t, fault.Is(err, fault.Forbidden))
+}
+
+// Where runs are executed is changed by whoever says so, and not undone by somebody who read it
+// before and changes something else: clients keep the settings of one workspace in two resources.
+func TestWhatIsNotSaidOfTheExecutionModeStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	project, err := w.CreateProject(ctx, w.owner, "acme", workspaces.NewProject{Name: "net", ProjectSettings: workspaces.ProjectSettings{ExecutionMode: ptr(workspaces.Remote)}})
+	require.NoError(t, err)
+	ws, err := w.Create(ctx, w.owner, "acme", workspaces.NewWorkspace{Name: "web", Settings: workspaces.Settings{ExecutionMode: ptr(workspaces.Remote), Project: &project.ID}})
+	require.NoError(t, err)
+	text, others := ptr("of the net"), make(chan error, 2)
+	require.NoError(t, w.tx(func(tx postgres.Tx) error {
+		for _, sql := range []string{"update projects set default_execution_mode = 'local' where id = @project", "update workspaces set execution_mode = 'local' where id = @workspace"} {
+			if _, err := postgres.Exec(ctx, tx, sql, postgres.Args{"project": project.ID, "workspace": ws.ID}); err != nil {
+				return err
+			}
+		}
+		go func() {
+			_, err := w.UpdateProject(ctx, w.owner, project.ID, workspaces.ProjectChanges{Description: text})
+			others <- err
+		}()
+		go func() {
+			_, err := w.Update(ctx, w.owner, ws.ID, workspaces.Changes{Settings: workspaces.Settings{Description: text, Project: &project.ID}})
+			others <- err
+		}()
+		require.Eventually(t, func() bool {
+			waiting := 0
+			require.NoError(t, w.tx(func(tx postgres.Tx) (err error) {
+				waiting, err = postgres.Value[int](ctx, tx, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", nil)
+				return err
+			}))
+			return waiting == cap(others)
+		}, time.Minute, 10*time.Millisecond)
+		return nil
+	}))
+	require.NoError(t, <-others)
+	require.NoError(t, <-others)
+	ws, err = w.Get(ctx, w.owner, ws.ID)
+	require.NoError(t, err)
+	project, err = w.Project(ctx, w.owner, project.ID)
+	require.NoError(t, err)
+	assert.Equal(t, []any{*text, workspaces.Local, *text, workspaces.Local}, []any{ws.Description, ws.ExecutionMode, project.Description, project.ExecutionMode})
 }

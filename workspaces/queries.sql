@@ -17,7 +17,8 @@ values (@id, @organization_id, @name, @description, @is_default, @execution_mode
 -- name: ProjectUpdate
 update projects
    set name = coalesce(@name::text, name), description = coalesce(@description::text, description),
-       default_execution_mode = @execution_mode, default_agent_pool_id = @agent_pool_id
+       default_execution_mode = case when @placed::boolean then @execution_mode else default_execution_mode end,
+       default_agent_pool_id = case when @placed::boolean then @agent_pool_id else default_agent_pool_id end
  where id = @id and deleted_at is null;
 
 -- name: ProjectHold
@@ -105,9 +106,9 @@ update workspaces
    set name = coalesce(@name::text, name),
        project_id = coalesce(@project_id::text, project_id),
        description = coalesce(@description::text, description),
-       execution_mode = @execution_mode,
-       agent_pool_id = @agent_pool_id,
-       execution_mode_inherited = @execution_mode_inherited,
+       execution_mode = case when @placed::boolean then @execution_mode else execution_mode end,
+       agent_pool_id = case when @placed::boolean then @agent_pool_id else agent_pool_id end,
+       execution_mode_inherited = case when @placed::boolean then @execution_mode_inherited else execution_mode_inherited end,
        runner_selector = coalesce(@runner_selector::text[], runner_selector),
        terraform_version = coalesce(@terraform_version::text, terraform_version),
        working_directory = coalesce(@working_directory::text, working_directory),

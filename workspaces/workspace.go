@@ -364,7 +364,7 @@ func (s *Service) List(ctx context.Context, actor authz.Actor, organization stri
 			applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
 		}
 		page := "WorkspacePage"
-		if applies["tags"] || applies["own pairs"] || applies["inherited pairs"] || applies["statuses"] {
+		if applies["tags"] || applies["own pairs"] || applies["inherited pairs"] || applies["any pair"] || applies["statuses"] {
 			page = "WorkspacePageOfFew"
 		}
 		found, err := postgres.One[pageOf](ctx, tx, queries.For(page, applies), args)
