@@ -110,11 +110,15 @@ func (t *tofu) plan(m wire.Manifest, file, generated string) (changes bool, err 
 	if m.RefreshOnly || len(m.ReplaceAddrs) > 0 || m.GenerateConfig {
 		t.learnVersion()
 	}
-	err = t.tell("plan", func() error {
-		changes, err = t.tf.Plan(context.Background(), options...)
+	found := false
+	err = t.tell("plan", func() (err error) {
+		found, err = t.tf.Plan(context.Background(), options...)
 		return err
 	})
-	return changes, err
+	if errors.Is(err, errLost) { // the call goes on, and may still write what it found
+		return false, err
+	}
+	return found, err
 }
 
 // learnVersion asks tofu for its version before terraform-exec does, on which some options
@@ -204,13 +208,17 @@ func (t *tofu) apply(planFile string) error {
 // terraform-exec has none for it and all else that it does is wanted: its environment,
 // its exit codes, its process group. A workspace cannot set that variable; nor can
 // SetEnv, so it is set behind its back like TF_VAR_ above.
-func (t *tofu) tell(command string, call func() error) error {
+func (t *tofu) tell(command string, call func() error) (err error) {
 	errorText := &lastBytes{most: 16 << 10}
 	t.tf.SetStdout(t.log.human)
 	t.tf.SetStderr(io.MultiWriter(t.log.human, errorText))
 	defer func() {
+		if errors.Is(err, errLost) {
+			return // the call goes on and has all of this; no other one follows it
+		}
 		t.tf.SetStdout(t.log)
 		t.tf.SetStderr(t.log)
+		delete(t.env, "TF_CLI_ARGS_"+command)
 	}()
 	if t.log.events == nil {
 		return t.supervise(call)
@@ -220,7 +228,6 @@ func (t *tofu) tell(command string, call func() error) error {
 		return err
 	}
 	t.env["TF_CLI_ARGS_"+command] = "-json-into=" + shellWord(pipe.path)
-	defer delete(t.env, "TF_CLI_ARGS_"+command)
 	err = t.supervise(call)
 	pipe.close(!errors.Is(err, errLost))
 	t.log.events.finishLine()

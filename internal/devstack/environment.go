@@ -108,7 +108,7 @@ func inherited(environ []string, wanted func(name string) bool) map[string]strin
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch strings.ToUpper(name) {
-		case "PATH", "HOME", "TMPDIR", "LANG", "TZ", "XDG_CACHE_HOME", "SSL_CERT_DIR", "GOCOVERDIR",
+		case "PATH", "HOME", "TMPDIR", "LANG", "TZ", "XDG_CACHE_HOME", "SSL_CERT_DIR", "GOCOVERDIR", "GORACE",
 			"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY":
 			env[name] = value
 		default:

@@ -238,10 +238,11 @@ func TestTheRunnerSeesNoStore(t *testing.T) {
 	caller := []string{
 		"PATH=/bin", "HOME=/home/u", "https_proxy=http://proxy", "AWS_SECRET_ACCESS_KEY=no", "TFE_TOKEN=no",
 		"HOLDFAST_DATABASE_URL=no", "HOLDFAST_S3_SECRET_ACCESS_KEY=no", "HOLDFAST_KEYRING=no", "HOLDFAST_RUNNER_NAME=mine",
+		"GORACE=log_path=/logs/race",
 	}
 	environ := serviceEnviron(l, inherited(caller, forRunner), sampleFacts(l).runner())
 	assert.Equal(t, []string{
-		"HOLDFAST_ADDRESS=https://localhost:8443", "HOLDFAST_DEV_DIR=/data", "HOLDFAST_RUNNER_ALLOW_METADATA=true", "HOLDFAST_RUNNER_DIR=/data/runner",
+		"GORACE=log_path=/logs/race", "HOLDFAST_ADDRESS=https://localhost:8443", "HOLDFAST_DEV_DIR=/data", "HOLDFAST_RUNNER_ALLOW_METADATA=true", "HOLDFAST_RUNNER_DIR=/data/runner",
 		"HOLDFAST_RUNNER_NAME=mine", "HOLDFAST_RUNNER_TOKEN_FILE=/data/runner-token", "HOLDFAST_TOFU=/opt/tofu",
 		"HOME=/home/u", "PATH=/bin", "SSL_CERT_FILE=/data/tls/bundle.pem", "https_proxy=http://proxy",
 	}, environ)

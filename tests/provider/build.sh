@@ -32,7 +32,7 @@ if [ ! -d "$built" ]; then
 	mkdir -p "$cache"
 	work=$(mktemp -d "$cache/.work.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$work/" ./cmd/...
+	CGO_ENABLED=0 go build -race=false -buildvcs=false -trimpath -ldflags '-s -w' -o "$work/" ./cmd/...
 	chmod 0755 "$work"
 	# Of two builds at once, the second finds the folder there and uses it.
 	mv -T "$work" "$built" 2>/dev/null || [ -d "$built" ]
