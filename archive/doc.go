@@ -8,5 +8,5 @@
 // nothing is ever made outside of the folder; size, number and ratio are bounded.
 // Refuses: hard links, devices, pipes, names with "..", absolute names, writing
 // through a link, links that lead out. Every refusal names the entry.
-// Tested by: archive_test.go.
+// Tested by: archive_test.go, beside_test.go.
 package archive

@@ -142,19 +142,11 @@ func (s *Service) UploadModule(ctx context.Context, id ids.RegistryModuleVersion
 }
 
 // storeArchive seals the bytes while checking that they are an archive which can be unpacked.
-func (s *Service) storeArchive(ctx context.Context, in artifacts.Intent, body io.Reader) (artifacts.Object, error) {
-	pr, pw := io.Pipe()
-	checked := make(chan error, 1)
-	go func() {
-		err := archive.Check(pr)
-		_, _ = io.Copy(io.Discard, pr)
-		checked <- err
-	}()
-	object, err := s.objects.Store(ctx, in, io.TeeReader(body, pw), s.limits.Module, io.Discard)
-	_ = pw.CloseWithError(err) // nil closes with io.EOF
-	if checkErr := <-checked; err == nil {
-		err = checkErr
-	}
+func (s *Service) storeArchive(ctx context.Context, in artifacts.Intent, body io.Reader) (object artifacts.Object, err error) {
+	err = archive.CheckBeside(body, func(body io.Reader) (err error) {
+		object, err = s.objects.Store(ctx, in, body, s.limits.Module, io.Discard)
+		return err
+	})
 	return object, err
 }
 

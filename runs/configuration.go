@@ -171,20 +171,13 @@ func (s *Service) takeConfiguration(ctx context.Context, tx postgres.Tx, c Confi
 
 // storeConfiguration seals the bytes while checking that they are an archive a
 // runner would unpack.
-func (s *Service) storeConfiguration(ctx context.Context, c Configuration, body io.Reader) (artifacts.Object, error) {
-	pr, pw := io.Pipe()
-	checked := make(chan error, 1)
-	go func() {
-		err := archive.Check(pr)
-		_, _ = io.Copy(io.Discard, pr)
-		checked <- err
-	}()
-	object, err := s.objects.Put(ctx, artifacts.Spec{Organization: c.OrganizationID, Workspace: c.WorkspaceID, Kind: artifacts.KindConfiguration}, io.TeeReader(body, pw), s.settings.LaunchLimit)
-	_ = pw.CloseWithError(err) // nil closes with io.EOF
-	if checkErr := <-checked; err == nil && checkErr != nil {
-		err = checkErr
-		ctx := context.WithoutCancel(ctx)
-		_ = postgres.InTx(ctx, s.db, "runs.configuration-refused", func(tx postgres.Tx) error { // what stays is only a waste
+func (s *Service) storeConfiguration(ctx context.Context, c Configuration, body io.Reader) (object artifacts.Object, err error) {
+	err = archive.CheckBeside(body, func(body io.Reader) (err error) {
+		object, err = s.objects.Put(ctx, artifacts.Spec{Organization: c.OrganizationID, Workspace: c.WorkspaceID, Kind: artifacts.KindConfiguration}, body, s.settings.LaunchLimit)
+		return err
+	})
+	if err != nil && object.ID != "" { // they are stored, and refused
+		_ = postgres.InTx(context.WithoutCancel(ctx), s.db, "runs.configuration-refused", func(tx postgres.Tx) error { // what stays is only a waste
 			return s.objects.Discard(ctx, tx, c.OrganizationID, object.ID)
 		})
 	}

@@ -208,7 +208,12 @@ func (e *Evaluator) bind(ctx context.Context, r Run) (policyRow, error) {
 		return body, err
 	}
 	pr, pw := io.Pipe()
-	go func() { _ = pw.CloseWithError(e.policies.Runtime().Derive(ctx, plan, known, facts, pw)) }()
+	go func() {
+		var err error
+		defer func() { _ = pw.CloseWithError(err) }()
+		defer fault.Caught(&err)
+		err = e.policies.Runtime().Derive(ctx, plan, known, facts, pw)
+	}()
 	object, err := e.runs.objects.Put(ctx, artifacts.Spec{Organization: r.OrganizationID, Workspace: r.WorkspaceID, Kind: artifacts.KindPolicyInput, Run: r.ID}, pr, 0)
 	_ = pr.CloseWithError(errors.New("the derivative is not wanted any more"))
 	if err != nil {
