@@ -258,10 +258,11 @@ func TestAUserCancels(t *testing.T) {
 	assert.Equal(t, map[string]string{"c": "create"}, p.planned(configuration), "exactly what was not begun")
 }
 
-// A user cancels, and a provider does not care: tofu is killed when its time is over.
+// A user cancels, and a provider does not care: tofu is killed when its time is over, in which it
+// publishes what it has on any machine.
 func TestATofuThatDoesNotEndIsKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, needs{network: true, server: []string{"HOLDFAST_INTERRUPT_GRACE=1s"}})
+	p := newPlant(t, needs{network: true, server: []string{"HOLDFAST_INTERRUPT_GRACE=5s"}})
 	configuration := chained("a", "b")
 	run := p.apply(configuration)
 	p.open("a")
