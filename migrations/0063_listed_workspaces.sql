@@ -54,3 +54,6 @@ alter table listed_workspaces set (autovacuum_vacuum_scale_factor = 0.02, autova
 drop index concurrently if exists workspaces_by_run;
 drop index concurrently if exists workspaces_name_parts;
 drop index concurrently if exists workspaces_by_name;
+
+-- Counts need to know at once which pages everybody sees.
+vacuum (analyze) listed_workspaces;
