@@ -117,8 +117,9 @@ func (s *Service) Configurations(ctx context.Context, actor authz.Actor, workspa
 // UploadConfiguration takes the bytes of an announced configuration version; the
 // caller has proved by a link that it may. A repeated upload replaces the bytes
 // until a run has captured them; then the same bytes are fine and others are a
-// Conflict (amendment 9). More than the launch limit is TooLarge while it streams
-// (PL-06); bytes that are no safe archive are Invalid and leave the version errored.
+// Conflict (amendment 9), and so are any once the version's own were given up.
+// More than the launch limit is TooLarge while it streams (PL-06); bytes that are
+// no safe archive are Invalid and leave the version errored.
 func (s *Service) UploadConfiguration(ctx context.Context, id ids.ConfigurationVersion, body io.Reader) error {
 	var c Configuration
 	err := postgres.InSnapshot(ctx, s.db, "runs.find-configuration", func(tx postgres.Tx) (err error) {
@@ -158,6 +159,9 @@ func (s *Service) takeConfiguration(ctx context.Context, tx postgres.Tx, c Confi
 		return nil, err
 	case n == 1:
 		return nil, s.objects.Discard(ctx, tx, c.OrganizationID, had)
+	case had == "":
+		refused = fault.New(fault.Conflict, "configuration_archived", "The bytes of this configuration version were given up, so no others are taken. Make a new configuration version.")
+		return refused, s.objects.Discard(ctx, tx, c.OrganizationID, object.ID)
 	}
 	captured, err := s.objects.Info(ctx, tx, c.OrganizationID, had)
 	if err != nil {

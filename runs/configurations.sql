@@ -62,13 +62,13 @@ select id from configuration_versions
 select count(*) from configuration_versions where workspace_id = @workspace_id;
 
 -- name: ConfigurationBytes
--- Which bytes a version has, until the transaction ends.
-select coalesce(object_id, '') from configuration_versions where id = @id for update;
+-- Which bytes a version has, until the transaction ends; none once they were given up.
+select coalesce(case when backing_deleted_at is null then object_id end, '') from configuration_versions where id = @id for update;
 
 -- name: ConfigurationUploaded
 -- A repeated upload replaces the bytes until a run has captured them (amendment 9).
 update configuration_versions set status = 'uploaded', error = '', object_id = @object_id, uploaded_at = clock_timestamp()
- where id = @id and captured_at is null and status <> 'archived';
+ where id = @id and captured_at is null and status <> 'archived' and backing_deleted_at is null;
 
 -- name: ConfigurationObjects
 select object_id from configuration_versions where workspace_id = @workspace_id and object_id is not null order by created_at for update;

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -116,6 +117,14 @@ func TestTheBytesOfOldConfigurations(t *testing.T) {
 	require.NoError(t, w.runs.DeleteConfiguration(ctx, w.owner, old))
 	wantCode(t, w.runs.RestoreConfiguration(ctx, w.owner, old), fault.Conflict, "transition_not_allowed")
 	require.NoError(t, w.runs.Archive(ctx, w.owner, newer), "there is a newer one by now")
+	kept := func() int {
+		return count(w, "select count(*) from objects where kind = 'configuration' and status = 'stored'", postgres.Args{})
+	}
+	for _, gone := range []ids.ConfigurationVersion{old, newer} {
+		before := kept()
+		wantCode(t, w.runs.UploadConfiguration(ctx, gone, bytes.NewReader(tarball("late"))), fault.Conflict, "configuration_archived")
+		assert.Equal(t, before, kept(), "nothing points to what came too late")
+	}
 	newest := w.configuration(ws)
 	wantCode(t, w.runs.Archive(ctx, w.owner, newest), fault.Conflict, "transition_not_allowed")
 	assert.True(t, fault.Is(w.runs.Archive(ctx, w.member, newest), fault.Forbidden))
