@@ -43,6 +43,21 @@ const defaultConnections = 24
 // server that is there and does not answer.
 const connectWithin = 5 * time.Second
 
+// settings are those of the planner that suit our statements, unless the address says others.
+var settings = map[string]string{
+	// Compiling a plan pays for reports, not for statements of a millisecond. And on a table without
+	// statistics yet, the planner takes many of ours for reports: half a second each.
+	"jit": "off",
+	// Nor does starting processes to help with one.
+	"max_parallel_workers_per_gather": "0",
+	// What lists walk through is in memory or on a disk without arms. With the default of 4 the
+	// planner reads whole tables where an index has all that is asked for.
+	"random_page_cost": "1.1",
+	// What a filter of a list finds is kept in memory, 100,000 ids and more. Where the planner
+	// thinks that they do not fit, it looks for each workspace anew.
+	"work_mem": "16MB",
+}
+
 // Open connects to the database at url (postgres://…) and checks that it answers.
 func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
@@ -55,21 +70,12 @@ func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	if !strings.Contains(url, "connect_timeout") {
 		cfg.ConnConfig.ConnectTimeout = connectWithin
 	}
-	// Compiling a plan pays for reports, not for statements of a millisecond. And on a table without
-	// statistics yet, the planner takes many of ours for reports: half a second each.
-	if _, set := cfg.ConnConfig.RuntimeParams["jit"]; !set {
-		cfg.ConnConfig.RuntimeParams["jit"] = "off"
-	}
 	cfg.AfterConnect = beginEra
 	cfg.ConnConfig.Tracer = counter{}
-	// Nor does starting processes to help with one.
-	if _, set := cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"]; !set {
-		cfg.ConnConfig.RuntimeParams["max_parallel_workers_per_gather"] = "0"
-	}
-	// What lists walk through is in memory or on a disk without arms. With the default of 4 the
-	// planner reads whole tables where an index has all that is asked for.
-	if _, set := cfg.ConnConfig.RuntimeParams["random_page_cost"]; !set {
-		cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
+	for name, value := range settings {
+		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
+			cfg.ConnConfig.RuntimeParams[name] = value
+		}
 	}
 	for _, option := range options {
 		option(cfg)

@@ -391,14 +391,24 @@ func TestPrepareChecksWithoutRunning(t *testing.T) {
 	assert.Error(t, postgres.Prepare(ctx, db, "type", "select n from things where id = 'a'::uuid"))
 }
 
-// A new table has no statistics, and statements on it look as dear as reports.
-func TestStatementsAreNotCompiled(t *testing.T) {
+// What suits our statements is set for each connection, and an operator's own word counts more.
+func TestSettingsOfAConnection(t *testing.T) {
+	t.Parallel()
+	show := func(db *postgres.DB, setting string) (value string) {
+		require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) (err error) {
+			value, err = postgres.Value[string](ctx, tx, "show "+setting, nil)
+			return err
+		}))
+		return value
+	}
 	db := testdb.New(t)
-	require.NoError(t, postgres.InTx(ctx, db, "test", func(tx postgres.Tx) error {
-		jit, err := postgres.Value[string](ctx, tx, "show jit", nil)
-		assert.Equal(t, "off", jit)
-		return err
-	}))
+	for setting, want := range map[string]string{"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1", "work_mem": "16MB"} {
+		assert.Equal(t, want, show(db, setting), setting)
+	}
+	own, err := postgres.Open(ctx, testdb.URL(t)+"&work_mem=5MB")
+	require.NoError(t, err)
+	defer own.Close()
+	assert.Equal(t, "5MB", show(own, "work_mem"))
 }
 
 func TestStatementsAreCounted(t *testing.T) {

@@ -1,6 +1,31 @@
 -- The statements about lists of workspaces. What they are found and put in order by is in the
 -- table listed_workspaces, which a trigger keeps like workspaces.
 
+-- fragment: TagHits
+-- The workspaces that have the first of the wanted tags.
+select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
+                 where t.organization_id = @organization_id and t.name = (@tags::text[])[1]
+
+-- fragment: PairHits
+-- Those that have the first of the wanted pairs themselves, each once.
+select b.workspace_id from tag_bindings b
+                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
+
+-- fragment: StatusHits
+-- Those whose current run is in one of the wanted statuses.
+select c.workspace_id from current_runs c where c.organization_id = @organization_id and c.status = any(@run_statuses::text[])
+
+-- fragment: Hits
+-- What the only one of the filters finds that applies.
+select null as workspace_id where false
+-- when: tags
+union all {TagHits}
+-- when: own pairs
+union all {PairHits}
+-- when: statuses
+union all {StatusHits}
+-- always
+
 -- fragment: Selected
 -- What a filter selects. Each wanted tag and pair must be there (AND); no unwanted one may be.
    and w.organization_id = @organization_id
@@ -9,12 +34,11 @@
 -- when: project
    and w.project_id = @project_id
 -- when: search
-   and lower(w.name collate "C") like lower(@part::text)
+   and w.lower_name like lower(@part::text)
 -- when: pattern
-   and lower(w.name collate "C") like lower(@pattern::text)
+   and w.lower_name like lower(@pattern::text)
 -- when: tags
-   and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
-                 where t.organization_id = @organization_id and t.name = (@tags::text[])[1])
+   and w.id in ({TagHits})
 -- when: two tags
    and w.id in (select wt.workspace_id from workspace_tags wt join tags t on t.id = wt.tag_id
                  where t.organization_id = @organization_id and t.name = (@tags::text[])[2])
@@ -25,11 +49,9 @@
    and not exists (select from workspace_tags wt join tags t on t.id = wt.tag_id
                     where wt.workspace_id = w.id and t.name = any(@without::text[]))
 -- when: own pairs
-   and w.id in (select b.workspace_id from tag_bindings b
-                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1]))
+   and w.id in ({PairHits})
 -- when: inherited pairs
-   and w.id in (select b.workspace_id from tag_bindings b
-                 where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
+   and w.id in ({PairHits}
                 union all
                 select x.id from project_tag_bindings b join listed_workspaces x on x.project_id = b.project_id
                  where b.organization_id = @organization_id and b.key = (@keys::text[])[1] and ((@values::text[])[1] = '' and not @blank::boolean or b.value = (@values::text[])[1])
@@ -51,7 +73,7 @@
                  where b.organization_id = @organization_id
                    and not exists (select from tag_bindings own where own.workspace_id = x.id and own.key = b.key))
 -- when: statuses
-   and w.id in (select c.workspace_id from current_runs c where c.organization_id = @organization_id and c.status = any(@run_statuses::text[]))
+   and w.id in ({StatusHits})
 -- always
 
 -- fragment: InOrder
@@ -88,8 +110,8 @@ select (select total from counted) as total,
               order by {InOrder}) as ids;
 
 -- name: WorkspacePageOfFew
--- WorkspacePage for what is found by tags, pairs or statuses: there is no order in which they
--- could be found, so all are found once, counted and put in order.
+-- WorkspacePage for the few that are found by tags, pairs or statuses: there is no order in which
+-- they could be found, so all are found once, counted and put in order.
 -- planned anew
 with found as materialized (
     select w.id, w.name, w.last_run_at from listed_workspaces w where w.deleted_at is null
@@ -99,6 +121,39 @@ select (select count(*) from found) as total,
        array(select w.id from found w
               order by {InOrder}
               limit @limit offset @offset) as ids;
+
+-- name: HitCount
+-- How many workspaces are selected where one tag, pair or status is all that selects: they are
+-- counted without a look at those that live. And whether these are so many of all that it is
+-- quicker to walk through the list until the page is full than to put them in order.
+-- planned anew
+with counted as materialized (
+    select (select count(*) from (
+{Hits}
+           ) h) - (select count(*) from listed_workspaces w where w.deleted_at is not null and w.organization_id = @organization_id and w.id in (
+{Hits}
+           )) as total
+)
+select total, total * 32 > (select c.reltuples from pg_class c where c.oid = 'listed_workspaces'::regclass) as dense from counted;
+
+-- fragment: Dense
+-- What HitCount counted. "is true" keeps the planner from joining: all hits are kept in memory, and
+-- the list is walked through in its order.
+select w.id from listed_workspaces w
+ where w.deleted_at is null and w.organization_id = @organization_id and (w.id in (
+{Hits}
+       )) is true
+
+-- name: DensePage
+-- planned anew
+{Dense}
+ order by {InOrder} limit @limit offset @offset;
+
+-- name: DensePageFromTheEnd
+-- In the order backwards.
+-- planned anew
+{Dense}
+ order by {Backwards} limit @limit offset @offset;
 
 -- name: PairsInherited
 -- Whether workspaces may have pairs with this key from their projects.

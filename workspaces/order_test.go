@@ -9,28 +9,32 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
-// TestPagesOfAnySizeMakeUpTheList: also those reached from the end, and those of the lists whose
-// finds are kept.
+// TestPagesOfAnySizeMakeUpTheList: also those reached from the end, and those of what one tag, pair
+// or status finds, be it much or little of the list.
 func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	type placed struct {
-		name   string
-		day    int // of the last run; 0 is never
-		tagged bool
+		name string
+		day  int // of the last run; 0 is never
+		kept bool
 	}
 	all := []placed{{"a", 3, true}, {"b", 0, false}, {"c", 5, true}, {"d", 3, true}, {"e", 0, true}, {"f", 1, false}, {"g", 3, false}, {"B", 2, true}, {"h", 0, true}}
-	for _, p := range all {
+	for _, p := range append(all, placed{"deleted", 4, true}) {
 		ws := w.workspace("acme", p.name)
-		if p.tagged {
-			require.NoError(t, w.AddTags(ctx, w.owner, ws.ID, []workspaces.TagRef{{Name: "kept"}}))
+		if p.kept {
+			w.mark(ws.ID)
 		}
 		if p.day > 0 {
 			w.decide(fmt.Sprintf("update workspaces set last_run_at = timestamptz '2026-01-01Z' + interval '%d days' where id = '%s'", p.day, ws.ID))
+		}
+		if p.name == "deleted" {
+			w.decide(fmt.Sprintf("update workspaces set deleted_at = clock_timestamp() where id = '%s'", ws.ID))
 		}
 	}
 	byName := func(a, b placed) int { return cmp.Compare(a.name, b.name) }
@@ -46,29 +50,58 @@ func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 		},
 	}
 	orders["-current-run.created-at"] = orders[""]
-	for sort, order := range orders {
-		for _, tags := range [][]string{nil, {"kept"}} {
-			var want []string
-			for _, p := range slices.SortedFunc(slices.Values(all), order) {
-				if tags == nil || p.tagged {
-					want = append(want, p.name)
-				}
-			}
-			for size := 1; size <= len(all)+1; size++ {
-				var got []string
-				for number := 1; number <= len(want)/size+3; number++ {
-					list, total, err := w.List(ctx, w.member, "acme", workspaces.Filter{Sort: sort, Tags: tags, Page: workspaces.Page{Number: number, Size: size}})
-					require.NoErrorf(t, err, "sorted by %q, page %d of %d", sort, number, size)
-					assert.Equal(t, len(want), total)
-					assert.LessOrEqual(t, len(list), size)
-					for _, ws := range list {
-						got = append(got, ws.Name)
+	filters := map[string]workspaces.Filter{
+		"nothing": {}, "a tag": {Tags: []string{"kept"}}, "a pair": {Bindings: []workspaces.TagBinding{{Key: "kept", Value: "yes"}}},
+		"a status": {RunStatuses: []string{"plan_failed"}}, "a tag and a status": {Tags: []string{"kept"}, RunStatuses: []string{"plan_failed"}},
+	}
+	for _, others := range []int{0, 1000} { // of which PostgreSQL believes that they are in the table too
+		w.decide(fmt.Sprintf("update pg_class set reltuples = %d where oid = 'listed_workspaces'::regclass", len(all)+others))
+		for sort, order := range orders {
+			for by, filter := range filters {
+				var want []string
+				for _, p := range slices.SortedFunc(slices.Values(all), order) {
+					if by == "nothing" || p.kept {
+						want = append(want, p.name)
 					}
 				}
-				assert.Equalf(t, want, got, "sorted by %q, tags %q, pages of %d", sort, tags, size)
+				filter.Sort = sort
+				for size := 1; size <= len(all)+1; size++ {
+					assert.Equalf(t, want, w.names(filter, size, len(want)), "sorted by %q, found by %s, pages of %d, others %d", sort, by, size, others)
+				}
 			}
 		}
 	}
+}
+
+// mark gives a workspace the tag, the pair and the current run that a filter looks for.
+func (w world) mark(id ids.Workspace) {
+	w.Helper()
+	require.NoError(w, w.AddTags(ctx, w.owner, id, []workspaces.TagRef{{Name: "kept"}}))
+	_, err := w.SetBindings(ctx, w.owner, id, []workspaces.TagBinding{{Key: "kept", Value: "yes"}})
+	require.NoError(w, err)
+	require.NoError(w, w.tx(func(tx postgres.Tx) error {
+		if _, err := tx.Exec(ctx, "set local session_replication_role = replica"); err != nil { // a run would need all that a run needs
+			return err
+		}
+		_, err := tx.Exec(ctx, "insert into current_runs (workspace_id, organization_id, run_id, status) select id, organization_id, 'run-of-' || id, 'plan_failed' from workspaces where id = $1", id)
+		return err
+	}))
+}
+
+// names are those on all pages of a list, and on two beyond its end.
+func (w world) names(filter workspaces.Filter, size, total int) (names []string) {
+	w.Helper()
+	for number := 1; number <= total/size+3; number++ {
+		filter.Page = workspaces.Page{Number: number, Size: size}
+		list, counted, err := w.List(ctx, w.member, "acme", filter)
+		require.NoErrorf(w, err, "sorted by %q, page %d of %d", filter.Sort, number, size)
+		assert.Equal(w, total, counted)
+		assert.LessOrEqual(w, len(list), size)
+		for _, ws := range list {
+			names = append(names, ws.Name)
+		}
+	}
+	return names
 }
 
 // What changes all the time leaves the rows alone that lists are counted in; each of these

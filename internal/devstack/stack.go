@@ -162,7 +162,7 @@ func (s *stack) service(name string, start func(context.Context) (process, error
 func (s *stack) clusterOptions() pgcluster.Options {
 	return pgcluster.Options{
 		Dir: s.facts.layout.postgres(), MoreBinDirs: s.opts.PostgresDirs, Port: s.ports["postgres"],
-		Durable: true, Databases: []string{database}, LogFile: s.facts.layout.log("postgres"),
+		Durable: true, Databases: []string{database}, Buffers: buffers(memory()), LogFile: s.facts.layout.log("postgres"),
 	}
 }
 

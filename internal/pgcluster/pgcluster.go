@@ -37,6 +37,7 @@ type Options struct {
 	Port        int      // on 127.0.0.1; 0 takes a free one
 	Durable     bool     // fsync on, for data that matters; off, tests run several times faster
 	Databases   []string // databases besides "postgres" that a new cluster gets
+	Buffers     uint64   // bytes of data that it keeps in memory; 0: PostgreSQL's default, 128 MB
 	LogFile     string   // the server's log; empty: postgres.log in Dir
 }
 
@@ -164,6 +165,9 @@ func (c *Cluster) launch() error {
 		"-c", "timezone=UTC", "-c", "log_timezone=UTC",
 		"-c", "logging_collector=off",
 	}, c.durability()...)
+	if c.opts.Buffers > 0 {
+		args = append(args, "-c", fmt.Sprintf("shared_buffers=%dkB", c.opts.Buffers>>10))
+	}
 	cmd := c.program(context.Background(), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	c.process, err = child.Start(cmd, syscall.SIGINT)

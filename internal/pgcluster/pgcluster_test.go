@@ -91,11 +91,12 @@ func TestLifeOfACluster(t *testing.T) {
 		stale := strconv.Itoa(other.Process.Pid) + "\n" + filepath.Join(opts.Dir, "data") + "\n0\n"
 		require.NoError(t, os.WriteFile(filepath.Join(opts.Dir, "data", "postmaster.pid"), []byte(stale), 0o600))
 
-		opts.Port, opts.Durable = firstPort, true
+		opts.Port, opts.Durable, opts.Buffers = firstPort, true, 192<<20
 		c = start(t, opts)
 		assert.Equal(t, firstPort, c.Port())
 		assert.Equal(t, "kept", query(t, c.URL("holdfast"), "select word from kept"), "the data is still there")
 		assert.Equal(t, "on", query(t, c.URL("holdfast"), "show fsync"))
+		assert.Equal(t, "192MB", query(t, c.URL("holdfast"), "show shared_buffers"))
 	})
 	t.Run("a killed server starts again on its folder", func(t *testing.T) {
 		require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
