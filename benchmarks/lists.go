@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +22,14 @@ import (
 const (
 	listWrites = 50 // a second, meanwhile
 	listLength = 60 * time.Second
+	listWarmUp = 20 * time.Second // connections are new then, have planned nothing and seen little of the data
 	listGoal   = 50 * time.Millisecond
 )
 
 // list is one that is asked for, each time with other parameters.
 type list struct {
 	what, command string
+	rows          int // on a page at least, or something is wrong with what is measured
 	path          func() string
 }
 
@@ -64,8 +68,7 @@ func (b *bench) waiting(ctx context.Context, c *crowd) error {
 	return dismiss(ctx, players)
 }
 
-// measureLists asks for each list in turn, as each reader, while others write. The first turn does
-// not count: connections are new then, and have planned nothing.
+// measureLists asks for each list in turn, as each reader, while others write.
 func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 	readers := []struct {
 		name  string
@@ -79,14 +82,16 @@ func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 	group.Go(func() error { return written.write(ctx, b.api, c, stop) })
 	group.Go(func() error {
 		defer close(stop)
-		for began, first := clock.Now(), true; clock.Since(began) < listLength*time.Duration(len(readers)); first = false {
+		for began := clock.Now(); clock.Since(began) < listWarmUp+listLength*time.Duration(len(readers)); {
+			warm := clock.Since(began) > listWarmUp
 			for _, reader := range readers {
 				for _, l := range c.lists(reader.share, c.seen) {
-					took, err := timed(func() error { _, err := reader.as.do(ctx, http.MethodGet, l.path(), nil, io.Discard); return err })
+					key := reader.name + ": " + l.what
+					took, err := l.ask(ctx, reader.as)
 					if err != nil {
-						return err
+						return fmt.Errorf("%s: %w", key, err)
 					}
-					if key := reader.name + ": " + l.what; !first {
+					if warm {
 						times[key] = append(times[key], took)
 					}
 				}
@@ -109,6 +114,24 @@ func (b *bench) measureLists(ctx context.Context, c *crowd) error {
 	return nil
 }
 
+// ask gives how long an answer took, which has the rows that it must have.
+func (l list) ask(ctx context.Context, as *api) (time.Duration, error) {
+	var answer bytes.Buffer
+	path := l.path()
+	took, err := timed(func() error { _, err := as.do(ctx, http.MethodGet, path, nil, &answer); return err })
+	if err != nil {
+		return 0, err
+	}
+	var document struct{ Data []json.RawMessage }
+	if err := json.Unmarshal(answer.Bytes(), &document); err != nil {
+		return 0, err
+	}
+	if len(document.Data) < l.rows {
+		return 0, fmt.Errorf("%s: %d rows where there must be %d", path, len(document.Data), l.rows)
+	}
+	return took, nil
+}
+
 // lists are the lists of one who sees one workspace in share, among them those of seen.
 func (c *crowd) lists(share int, seen []string) []list {
 	workspaces := "/api/v2/organizations/" + organization + "/workspaces?page%5Bsize%5D=20&"
@@ -123,41 +146,41 @@ func (c *crowd) lists(share int, seen []string) []list {
 		return words[random.IntN(len(words))]
 	}
 	return []list{
-		{"first page of workspaces", "GET workspaces", func() string { return workspaces }},
-		{"random page of workspaces", "GET workspaces?page[number]=N", func() string { return workspaces + page(listWorkspaces/share) }},
-		{"random page of workspaces by name", "GET workspaces?sort=name&page[number]=N", func() string { return workspaces + "sort=name&" + page(listWorkspaces/share) }},
-		{"search by name", "GET workspaces?search[name]=TEXT", func() string { return workspaces + "search%5Bname%5D=" + url.QueryEscape(search()) }},
-		{"search by one letter", "GET workspaces?search[name]=x", func() string { return workspaces + "search%5Bname%5D=" + string(rune('a'+random.IntN(26))) }},
-		{"search by tags", "GET workspaces?search[tags]=A,B", func() string {
-			return workspaces + fmt.Sprintf("search%%5Btags%%5D=tag-%d&", random.IntN(listTags)) + page(listWorkspaces*2/listTags/share)
+		{"first page of workspaces", "GET workspaces", 20, func() string { return workspaces }},
+		{"random page of workspaces", "GET workspaces?page[number]=N", 20, func() string { return workspaces + page(listWorkspaces/share) }},
+		{"random page of workspaces by name", "GET workspaces?sort=name&page[number]=N", 20, func() string { return workspaces + "sort=name&" + page(listWorkspaces/share) }},
+		{"search by name", "GET workspaces?search[name]=TEXT", 0, func() string { return workspaces + "search%5Bname%5D=" + url.QueryEscape(search()) }},
+		{"search by one letter", "GET workspaces?search[name]=x", 0, func() string { return workspaces + "search%5Bname%5D=" + string(rune('a'+random.IntN(26))) }},
+		{"search by tags", "GET workspaces?search[tags]=A,B", 20 / share, func() string {
+			return workspaces + fmt.Sprintf("search%%5Btags%%5D=tag-%d&", random.IntN(listTags)) + page(listWorkspaces*9/5/listTags/share)
 		}},
-		{"search by pairs", "GET workspaces?filter[tagged][0][key]=env", func() string {
+		{"search by pairs", "GET workspaces?filter[tagged][0][key]=env", 20 / share, func() string {
 			return workspaces + "filter%5Btagged%5D%5B0%5D%5Bkey%5D=env&filter%5Btagged%5D%5B0%5D%5Bvalue%5D=prod&" + page(listWorkspaces/5/share)
 		}},
-		{"workspaces of a project", "GET workspaces?filter[project][id]=ID", func() string {
+		{"workspaces of a project", "GET workspaces?filter[project][id]=ID", 20 / share, func() string {
 			return workspaces + "filter%5Bproject%5D%5Bid%5D=" + ofProject() + "&" + page(listWorkspaces/listProjects)
 		}},
-		{"workspaces by status of the current run", "GET workspaces?filter[current-run][status]=errored", func() string {
-			return workspaces + "filter%5Bcurrent-run%5D%5Bstatus%5D=errored&" + page(listWorkspaces/5/share)
+		{"workspaces by status of the current run", "GET workspaces?filter[current-run][status]=errored", 20 / share, func() string {
+			return workspaces + "filter%5Bcurrent-run%5D%5Bstatus%5D=errored&" + page(listWorkspaces/6/share)
 		}},
-		{"workspaces with all that can be included", "GET workspaces?include=…", func() string {
+		{"workspaces with all that can be included", "GET workspaces?include=…", 20, func() string {
 			return workspaces + "include=organization,project,current_run,current_run.plan,current_state_version,outputs,effective_tag_bindings&" + page(listWorkspaces/share)
 		}},
-		{"runs of a workspace, random page", "GET workspaces/:id/runs?page[number]=N", func() string {
+		{"runs of a workspace, random page", "GET workspaces/:id/runs?page[number]=N", 1, func() string {
 			id, rows := seen[random.IntN(len(seen))], 9*3/4
 			if share == 1 {
 				id, rows = c.busy[random.IntN(len(c.busy))], listRuns/10/listBusy*3/4
 			}
 			return "/api/v2/workspaces/" + id + "/runs?page%5Bsize%5D=20&" + page(rows)
 		}},
-		{"runs of the organization, one of 1,000 pages", "GET organizations/:name/runs?page[number]=N", func() string { return ofOrganization + page(min(20_000, listRuns*3/4/share)) }},
-		{"runs of the organization by status", "GET organizations/:name/runs?filter[status]=errored", func() string {
+		{"runs of the organization, one of 1,000 pages", "GET organizations/:name/runs?page[number]=N", 20, func() string { return ofOrganization + page(min(20_000, listRuns*3/4/share)) }},
+		{"runs of the organization by status", "GET organizations/:name/runs?filter[status]=errored", 20, func() string {
 			return ofOrganization + "filter%5Bstatus%5D=errored&" + fmt.Sprintf("page%%5Bnumber%%5D=%d", 1+random.IntN(20))
 		}},
-		{"search in runs of the organization", "GET organizations/:name/runs?search[basic]=TEXT", func() string {
+		{"search in runs of the organization", "GET organizations/:name/runs?search[basic]=TEXT", 0, func() string {
 			return ofOrganization + fmt.Sprintf("search%%5Bbasic%%5D=change+%d", 1+random.IntN(listRuns))
 		}},
-		{"projects", "GET organizations/:name/projects", func() string {
+		{"projects", "GET organizations/:name/projects", 1, func() string {
 			return "/api/v2/organizations/" + organization + "/projects?" + page(listProjects/share)
 		}},
 	}

@@ -100,9 +100,14 @@ alter table seed_workspaces add primary key (k);
 create unlogged table seed_runs (n integer, id text, given bytea, k integer, chance integer, created timestamptz, message text);
 analyze seed_workspaces`
 
-// tagging gives each workspace two of the tags, a pair of key and value, and its current run:
-// triggers have not seen the copies.
+// tagging gives each workspace two of the tags, a pair of key and value, its current run, and its
+// place in the lists: triggers have not seen the copies.
 const tagging = `
+insert into listed_workspaces (id, organization_id, project_id, name, last_run_at, deleted_at)
+    select id, organization_id, project_id, name, last_run_at, deleted_at from workspaces on conflict do nothing;
+delete from workspace_counts;
+insert into workspace_counts (organization_id, project_id, living)
+    select organization_id, project_id, count(*) from listed_workspaces where deleted_at is null group by 1, 2;
 insert into current_runs (workspace_id, organization_id, run_id, status)
     select w.id, w.organization_id, r.id, r.durable_status from workspaces w join runs r on r.id = current_run_of(w.id) on conflict do nothing;
 insert into tags (id, organization_id, name)

@@ -12,4 +12,55 @@ drop index concurrently if exists listed_workspaces_name_parts;
 drop index concurrently if exists listed_workspaces_deleted;
 create index concurrently listed_workspaces_deleted on listed_workspaces (organization_id, id) where deleted_at is not null;
 
-vacuum (analyze) listed_workspaces;
+-- How many living workspaces each project has, as rows to add up. Whoever changes the number puts
+-- its own row in place of those that nobody else is changing, so nobody waits for anybody and
+-- hardly more than one row is left.
+create table if not exists workspace_counts (
+    organization_id text not null,
+    project_id      text not null,
+    living          bigint not null
+);
+create index if not exists workspace_counts_of on workspace_counts (organization_id, project_id);
+
+-- +goose StatementBegin
+create or replace function count_workspaces(organization text, project text, change bigint) returns void language sql as $$
+    with earlier as (
+        select c.ctid from workspace_counts c where c.organization_id = organization and c.project_id = project for update skip locked
+    ), taken as (
+        delete from workspace_counts c using earlier e where c.ctid = e.ctid returning c.living
+    )
+    insert into workspace_counts (organization_id, project_id, living) select organization, project, change + coalesce(sum(living), 0) from taken
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+create or replace function count_workspace() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'UPDATE' and old.deleted_at is null then
+        perform count_workspaces(old.organization_id, old.project_id, -1);
+    end if;
+    if new.deleted_at is null then
+        perform count_workspaces(new.organization_id, new.project_id, 1);
+    end if;
+    return null;
+end $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+do $$
+begin
+    lock table listed_workspaces in share row exclusive mode; -- what is counted now and what is counted from now on meet here
+    if not exists (select from pg_trigger where tgrelid = 'listed_workspaces'::regclass and tgname = 'count_workspace') then
+        create trigger count_new_workspace
+            after insert on listed_workspaces for each row execute function count_workspace();
+        create trigger count_workspace
+            after update of organization_id, project_id, deleted_at on listed_workspaces
+            for each row when ((old.organization_id, old.project_id, old.deleted_at is null) is distinct from (new.organization_id, new.project_id, new.deleted_at is null))
+            execute function count_workspace();
+        insert into workspace_counts (organization_id, project_id, living)
+        select organization_id, project_id, count(*) from listed_workspaces where deleted_at is null group by 1, 2;
+    end if;
+end $$;
+-- +goose StatementEnd
+
+vacuum (analyze) listed_workspaces, workspace_counts;

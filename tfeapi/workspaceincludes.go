@@ -2,10 +2,12 @@ package tfeapi
 
 import (
 	"encoding/json"
+	"sync"
 
 	"github.com/holdfast-run/holdfast/fault"
 	"github.com/holdfast-run/holdfast/fence"
 	"github.com/holdfast-run/holdfast/ids"
+	"github.com/holdfast-run/holdfast/runs"
 	"github.com/holdfast-run/holdfast/workspaces"
 )
 
@@ -33,10 +35,13 @@ func (s *server) workspaceViews(r *request, list []workspaces.Workspace) (items 
 	if len(list) == 0 {
 		return items, nil, nil
 	}
+	drawn := drawnWorkspaces{list: list, byID: byID, currentRuns: sync.OnceValues(func() ([]runs.Detail, error) {
+		return s.Runs.Some(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.Run { return w.CurrentRun }))
+	})}
 	asked := r.includes()
 	for _, one := range []struct {
 		name string
-		add  func(r *request, list []workspaces.Workspace, byID map[string]*workspaceView) ([]view, error)
+		add  func(r *request, drawn drawnWorkspaces) ([]view, error)
 	}{
 		{"organization", s.includeOrganizations}, {"project", s.includeProjects}, {"current-run", s.includeRuns}, {"current-run.plan", s.includePlans},
 		{"current-run.configuration-version", s.includeRunConfigurations}, {"current-state-version", s.includeStates},
@@ -45,7 +50,7 @@ func (s *server) workspaceViews(r *request, list []workspaces.Workspace) (items 
 		if !asked[one.name] {
 			continue
 		}
-		more, err := one.add(r, list, byID)
+		more, err := one.add(r, drawn)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -54,10 +59,17 @@ func (s *server) workspaceViews(r *request, list []workspaces.Workspace) (items 
 	return items, included, nil
 }
 
+// drawnWorkspaces are those that something is included with.
+type drawnWorkspaces struct {
+	list        []workspaces.Workspace
+	byID        map[string]*workspaceView
+	currentRuns func() ([]runs.Detail, error) // those that the reader sees, read once
+}
+
 // includeOrganizations reads the one that all of a list are of.
-func (s *server) includeOrganizations(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
+func (s *server) includeOrganizations(r *request, drawn drawnWorkspaces) (included []view, err error) {
 	seen := map[string]bool{}
-	for _, w := range list {
+	for _, w := range drawn.list {
 		if seen[w.OrganizationName] {
 			continue
 		}
@@ -71,33 +83,33 @@ func (s *server) includeOrganizations(r *request, list []workspaces.Workspace, _
 	return included, nil
 }
 
-func (s *server) includeProjects(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
-	found, err := s.Workspaces.SomeProjects(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.Project { return w.Project }))
+func (s *server) includeProjects(r *request, drawn drawnWorkspaces) (included []view, err error) {
+	found, err := s.Workspaces.SomeProjects(r.ctx, r.actor, each(drawn.list, func(w workspaces.Workspace) ids.Project { return w.Project }))
 	for _, p := range found {
 		included = append(included, newProjectView(r.actor, p))
 	}
 	return included, err
 }
 
-func (s *server) includeRuns(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
-	found, err := s.Runs.Some(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.Run { return w.CurrentRun }))
+func (s *server) includeRuns(r *request, drawn drawnWorkspaces) (included []view, err error) {
+	found, err := drawn.currentRuns()
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := s.runDocuments(r, found)
-	return views(drawn), err
+	documents, err := s.runDocuments(r, found)
+	return views(documents), err
 }
 
-func (s *server) includePlans(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
-	found, err := s.Runs.Some(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.Run { return w.CurrentRun }))
+func (s *server) includePlans(r *request, drawn drawnWorkspaces) (included []view, err error) {
+	found, err := drawn.currentRuns()
 	for _, d := range found {
 		included = append(included, s.newPlanView(r.actor, d))
 	}
 	return included, err
 }
 
-func (s *server) includeRunConfigurations(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) ([]view, error) {
-	found, err := s.Runs.Some(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.Run { return w.CurrentRun }))
+func (s *server) includeRunConfigurations(r *request, drawn drawnWorkspaces) ([]view, error) {
+	found, err := drawn.currentRuns()
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +120,8 @@ func (s *server) includeRunConfigurations(r *request, list []workspaces.Workspac
 	return s.configurationViews(r, wanted)
 }
 
-func (s *server) includeConfigurations(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) ([]view, error) {
-	return s.configurationViews(r, each(list, func(w workspaces.Workspace) ids.ConfigurationVersion { return w.Shown.CurrentConfiguration }))
+func (s *server) includeConfigurations(r *request, drawn drawnWorkspaces) ([]view, error) {
+	return s.configurationViews(r, each(drawn.list, func(w workspaces.Workspace) ids.ConfigurationVersion { return w.Shown.CurrentConfiguration }))
 }
 
 func (s *server) configurationViews(r *request, wanted []ids.ConfigurationVersion) (included []view, err error) {
@@ -120,8 +132,8 @@ func (s *server) configurationViews(r *request, wanted []ids.ConfigurationVersio
 	return included, err
 }
 
-func (s *server) includeStates(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
-	found, err := s.State.Some(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.StateVersion { return w.Shown.CurrentState }))
+func (s *server) includeStates(r *request, drawn drawnWorkspaces) (included []view, err error) {
+	found, err := s.State.Some(r.ctx, r.actor, each(drawn.list, func(w workspaces.Workspace) ids.StateVersion { return w.Shown.CurrentState }))
 	for _, v := range found {
 		included = append(included, s.newStateVersionView(v, false))
 	}
@@ -129,16 +141,16 @@ func (s *server) includeStates(r *request, list []workspaces.Workspace, _ map[st
 }
 
 // includeOutputs hides the values of sensitive outputs.
-func (s *server) includeOutputs(r *request, list []workspaces.Workspace, byID map[string]*workspaceView) (included []view, err error) {
+func (s *server) includeOutputs(r *request, drawn drawnWorkspaces) (included []view, err error) {
 	of := map[ids.StateVersion]*workspaceView{}
-	for _, w := range list {
-		item := byID[string(w.ID)]
+	for _, w := range drawn.list {
+		item := drawn.byID[string(w.ID)]
 		item.related["outputs"] = []ref{}
 		if w.Shown.CurrentState != "" {
 			of[w.Shown.CurrentState] = item
 		}
 	}
-	found, err := s.State.OutputsOfSome(r.ctx, r.actor, each(list, func(w workspaces.Workspace) ids.StateVersion { return w.Shown.CurrentState }))
+	found, err := s.State.OutputsOfSome(r.ctx, r.actor, each(drawn.list, func(w workspaces.Workspace) ids.StateVersion { return w.Shown.CurrentState }))
 	if err != nil {
 		return nil, err
 	}
@@ -155,26 +167,26 @@ func (s *server) includeOutputs(r *request, list []workspaces.Workspace, byID ma
 	return included, nil
 }
 
-func (s *server) includeBindings(r *request, list []workspaces.Workspace, byID map[string]*workspaceView) (included []view, err error) {
-	for _, item := range byID {
+func (s *server) includeBindings(r *request, drawn drawnWorkspaces) (included []view, err error) {
+	for _, item := range drawn.byID {
 		item.related["effective-tag-bindings"] = []ref{}
 	}
-	found, err := s.Workspaces.EffectiveBindings(r.ctx, list)
+	found, err := s.Workspaces.EffectiveBindings(r.ctx, drawn.list)
 	for _, b := range found {
-		drawn, id := newEffectiveBindingView(b)
-		item := byID[b.Owner]
+		full, id := newEffectiveBindingView(b)
+		item := drawn.byID[b.Owner]
 		item.related["effective-tag-bindings"] = append(item.related["effective-tag-bindings"].([]ref), ref{"effective-tag-bindings", id})
-		included = append(included, drawn)
+		included = append(included, full)
 	}
 	return included, err
 }
 
 // includeHolders gives the runs and users that have locks. One whom the reader may not see
 // is left out.
-func (s *server) includeHolders(r *request, list []workspaces.Workspace, _ map[string]*workspaceView) (included []view, err error) {
+func (s *server) includeHolders(r *request, drawn drawnWorkspaces) (included []view, err error) {
 	var holding []ids.Run
 	users := map[ids.User]bool{}
-	for _, w := range list {
+	for _, w := range drawn.list {
 		switch w.Fence.Holder.Kind {
 		case fence.Run:
 			holding = append(holding, ids.Run(w.Fence.Holder.ID))
@@ -186,11 +198,11 @@ func (s *server) includeHolders(r *request, list []workspaces.Workspace, _ map[s
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := s.runDocuments(r, found)
+	documents, err := s.runDocuments(r, found)
 	if err != nil {
 		return nil, err
 	}
-	included = views(drawn)
+	included = views(documents)
 	for user := range users { // few people lock at a time
 		u, err := s.Accounts.User(r.ctx, r.actor, user)
 		switch {

@@ -96,6 +96,10 @@ type pageOf struct {
 	IDs   []string `db:"ids"`
 }
 
+// fewSeen is how many workspaces are put in order more quickly than they are looked for twice, to
+// be counted and for the page.
+const fewSeen = 3000
+
 // find gives what a filter selects, in the way that is the quickest for it.
 func find(ctx context.Context, tx postgres.Tx, args postgres.Args, applies map[string]bool) (pageOf, error) {
 	if applies["own pairs"] { // nothing is inherited, as a rule, and then much less has to be looked at
@@ -105,31 +109,46 @@ func find(ctx context.Context, tx postgres.Tx, args postgres.Args, applies map[s
 		}
 		applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
 	}
-	if alone(applies) {
+	if only(applies, "project") {
+		total, err := postgres.Value[int](ctx, tx, queries.For("LivingCount", applies), args)
+		if err != nil {
+			return pageOf{}, err
+		}
+		return counted(ctx, tx, "LivingPage", total, args, applies)
+	}
+	byHits := applies["tags"] || applies["own pairs"] || applies["statuses"]
+	if byHits && (only(applies, "tags") || only(applies, "own pairs") || only(applies, "statuses")) {
 		hits, err := postgres.One[hits](ctx, tx, queries.For("HitCount", applies), args)
 		if err != nil {
 			return pageOf{}, err
 		}
 		if hits.Dense {
-			return densePage(ctx, tx, hits.Total, args, applies)
+			return counted(ctx, tx, "DensePage", hits.Total, args, applies)
 		}
 	}
+	few := byHits || applies["inherited pairs"] || applies["any pair"]
+	if applies["scoped"] && !few {
+		seen, err := postgres.Value[int](ctx, tx, queries.Get("ScopeCount"), args)
+		if err != nil {
+			return pageOf{}, err
+		}
+		few = seen <= fewSeen
+	}
 	page := "WorkspacePage"
-	if applies["tags"] || applies["own pairs"] || applies["inherited pairs"] || applies["any pair"] || applies["statuses"] {
+	if few {
 		page = "WorkspacePageOfFew"
 	}
 	return postgres.One[pageOf](ctx, tx, queries.For(page, applies), args)
 }
 
-// alone tells whether one tag, pair or status is all that selects.
-func alone(applies map[string]bool) bool {
-	n := 0
-	for _, applied := range applies {
-		if applied {
-			n++
+// only tells whether nothing but this selects, if even that.
+func only(applies map[string]bool, condition string) bool {
+	for other, applied := range applies {
+		if applied && other != condition {
+			return false
 		}
 	}
-	return n == 1 && (applies["tags"] || applies["own pairs"] || applies["statuses"])
+	return true
 }
 
 // hits are what one tag, pair or status finds.
@@ -138,16 +157,17 @@ type hits struct {
 	Dense bool // they are many of all workspaces
 }
 
-// densePage gives the ids on a page of so many hits. A page of the later half is reached from the end.
-func densePage(ctx context.Context, tx postgres.Tx, total int, args postgres.Args, applies map[string]bool) (pageOf, error) {
+// counted gives the ids on a page of a list that has been counted. A page of the later half is
+// reached from the end.
+func counted(ctx context.Context, tx postgres.Tx, statement string, total int, args postgres.Args, applies map[string]bool) (pageOf, error) {
 	found, offset := pageOf{Total: total}, args["offset"].(int64)
 	limit := min(args["limit"].(int64), int64(total)-offset)
 	if limit <= 0 {
 		return found, nil
 	}
-	statement, fromTheEnd := "DensePage", offset*2 > int64(total)
+	fromTheEnd := offset*2 > int64(total)
 	if fromTheEnd {
-		statement, offset = "DensePageFromTheEnd", int64(total)-offset-limit
+		statement, offset = statement+"FromTheEnd", int64(total)-offset-limit
 	}
 	args = maps.Clone(args)
 	args["limit"], args["offset"] = limit, offset

@@ -110,8 +110,8 @@ select (select total from counted) as total,
               order by {InOrder}) as ids;
 
 -- name: WorkspacePageOfFew
--- WorkspacePage for the few that are found by tags, pairs or statuses: there is no order in which
--- they could be found, so all are found once, counted and put in order.
+-- WorkspacePage for the few that are found by tags, pairs or statuses, or that the reader sees: there
+-- is no order in which they could be found, so all are found once, counted and put in order.
 -- planned anew
 with found as materialized (
     select w.id, w.name, w.last_run_at from listed_workspaces w where w.deleted_at is null
@@ -121,6 +121,38 @@ select (select count(*) from found) as total,
        array(select w.id from found w
               order by {InOrder}
               limit @limit offset @offset) as ids;
+
+-- name: LivingCount
+-- How many workspaces there are, where nothing but the project selects.
+select coalesce(sum(c.living), 0)::bigint from workspace_counts c where c.organization_id = @organization_id
+-- when: project
+   and c.project_id = @project_id
+-- always
+;
+
+-- name: ScopeCount
+-- How many workspaces a reader sees who does not see all, or a few more.
+select coalesce(sum(c.living), 0)::bigint + cardinality(@workspaces::text[])
+  from workspace_counts c where c.organization_id = @organization_id and c.project_id = any(@projects::text[]);
+
+-- fragment: Living
+-- What LivingCount counted.
+select w.id from listed_workspaces w where w.deleted_at is null and w.organization_id = @organization_id
+-- when: project
+   and w.project_id = @project_id
+-- always
+
+-- name: LivingPage
+-- The ids on a page.
+-- planned anew
+{Living}
+ order by {InOrder} limit @limit offset @offset;
+
+-- name: LivingPageFromTheEnd
+-- In the order backwards.
+-- planned anew
+{Living}
+ order by {Backwards} limit @limit offset @offset;
 
 -- name: HitCount
 -- How many workspaces are selected where one tag, pair or status is all that selects: they are

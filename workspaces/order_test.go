@@ -2,9 +2,12 @@ package workspaces_test
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,4 +127,44 @@ func TestOnlyWhatIsListedByChangesTheListedRow(t *testing.T) {
 	_, err = w.Update(ctx, w.owner, ws.ID, workspaces.Changes{Name: ptr("b")})
 	require.NoError(t, err)
 	assert.NotEqual(t, before, row())
+}
+
+// Whoever makes a workspace waits for nobody who makes another one in the same project, and no
+// matter in which order they end, all are counted.
+func TestWorkspacesAreCountedWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	copied := w.workspace("acme", "first")
+	add := func(tx postgres.Tx, name string) {
+		_, err := tx.Exec(ctx, "insert into workspaces (id, organization_id, project_id, name) select 'ws-' || $1, organization_id, project_id, $1 from workspaces where id = $2", name, copied.ID)
+		require.NoError(t, err)
+	}
+	counts := func() (rows, living int) {
+		require.NoError(t, w.tx(func(tx postgres.Tx) (err error) {
+			if rows, err = postgres.Value[int](ctx, tx, "select count(*) from workspace_counts", nil); err == nil {
+				living, err = postgres.Value[int](ctx, tx, "select sum(living) from workspace_counts", nil)
+			}
+			return err
+		}))
+		return rows, living
+	}
+	require.NoError(t, w.tx(func(slow postgres.Tx) error {
+		add(slow, "slow")
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		require.NoError(t, postgres.InTx(bounded, w.db, "test", func(quick postgres.Tx) error {
+			add(quick, "quick")
+			return nil
+		}), "it waits")
+		_, living := counts()
+		assert.Equal(t, 2, living, "what is not committed does not count")
+		return nil
+	}))
+	_, living := counts()
+	assert.Equal(t, 3, living)
+	broken := errors.New("never mind")
+	require.ErrorIs(t, w.tx(func(tx postgres.Tx) error { add(tx, "undone"); return broken }), broken)
+	w.workspace("acme", "last")
+	rows, living := counts()
+	assert.Equal(t, []int{1, 4}, []int{rows, living}, "the next one puts all rows into one")
 }

@@ -68,14 +68,22 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// assertListed finds every workspace in the lists as it is.
+// assertListed finds every workspace in the lists as it is, and as many as there are.
 func assertListed(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	const unlike = `select id from workspaces w full join listed_workspaces l using (id)
         where (w.organization_id, w.project_id, w.name, w.last_run_at, w.deleted_at) is distinct from (l.organization_id, l.project_id, l.name, l.last_run_at, l.deleted_at)`
+	const miscounted = `select project_id from (select organization_id, project_id, count(*) as living from workspaces where deleted_at is null group by 1, 2) w
+        full join (select organization_id, project_id, sum(living) as living from workspace_counts group by 1, 2) c using (organization_id, project_id)
+        where coalesce(w.living, 0) <> coalesce(c.living, 0)`
 	assert.NoError(t, postgres.InTx(ctx, db, "test.listed", func(tx postgres.Tx) error {
 		wrong, err := postgres.Values[string](ctx, tx, unlike, nil)
 		assert.Empty(t, wrong, "these are not listed as they are")
+		if err != nil {
+			return err
+		}
+		wrong, err = postgres.Values[string](ctx, tx, miscounted, nil)
+		assert.Empty(t, wrong, "these projects are not counted as they are")
 		return err
 	}))
 }
