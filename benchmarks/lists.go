@@ -169,7 +169,7 @@ func (c *crowd) lists(share int, seen []string) []list {
 		{"runs of a workspace, random page", "GET workspaces/:id/runs?page[number]=N", 1, func() string {
 			id, rows := seen[random.IntN(len(seen))], 9*3/4
 			if share == 1 {
-				id, rows = c.busy[random.IntN(len(c.busy))], listRuns/10/listBusy*3/4
+				id, rows = c.busy[random.IntN(len(c.busy))], listRuns/10/listBusy*7/10
 			}
 			return "/api/v2/workspaces/" + id + "/runs?page%5Bsize%5D=20&" + page(rows)
 		}},

@@ -119,11 +119,15 @@ func failed(what string, err error, output string) error {
 	return fault.New(fault.Unavailable, "postgres_failed", "PostgreSQL: %s failed: %s", what, strings.Join(lines, "\n")).Because(err)
 }
 
+// keepMemory has glibc keep up to 32 MB that a process has freed, for its next statement. To get them
+// from the system anew, page by page, can take longer than the statement itself.
+var keepMemory = []string{"MALLOC_TRIM_THRESHOLD_=33554432", "MALLOC_MMAP_THRESHOLD_=33554432"}
+
 // program prepares one of PostgreSQL's programs: as the account, in an environment that
 // holds nothing of the caller's.
 func (c *Cluster) program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}, keepMemory...)
 	cmd.Dir = "/"
 	attr := c.account.attr
 	cmd.SysProcAttr = &attr
