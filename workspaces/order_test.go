@@ -135,9 +135,9 @@ func TestWorkspacesAreCountedWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	copied := w.workspace("acme", "first")
-	add := func(tx postgres.Tx, name string) {
+	add := func(ctx context.Context, tx postgres.Tx, name string) error {
 		_, err := tx.Exec(ctx, "insert into workspaces (id, organization_id, project_id, name) select 'ws-' || $1, organization_id, project_id, $1 from workspaces where id = $2", name, copied.ID)
-		require.NoError(t, err)
+		return err
 	}
 	counts := func() (rows, living int) {
 		require.NoError(t, w.tx(func(tx postgres.Tx) (err error) {
@@ -149,13 +149,10 @@ func TestWorkspacesAreCountedWithoutWaiting(t *testing.T) {
 		return rows, living
 	}
 	require.NoError(t, w.tx(func(slow postgres.Tx) error {
-		add(slow, "slow")
-		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		require.NoError(t, add(ctx, slow, "slow"))
+		bounded, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		require.NoError(t, postgres.InTx(bounded, w.db, "test", func(quick postgres.Tx) error {
-			add(quick, "quick")
-			return nil
-		}), "it waits")
+		require.NoError(t, postgres.InTx(bounded, w.db, "test", func(quick postgres.Tx) error { return add(bounded, quick, "quick") }), "it waits")
 		_, living := counts()
 		assert.Equal(t, 2, living, "what is not committed does not count")
 		return nil
@@ -163,7 +160,7 @@ func TestWorkspacesAreCountedWithoutWaiting(t *testing.T) {
 	_, living := counts()
 	assert.Equal(t, 3, living)
 	broken := errors.New("never mind")
-	require.ErrorIs(t, w.tx(func(tx postgres.Tx) error { add(tx, "undone"); return broken }), broken)
+	require.ErrorIs(t, w.tx(func(tx postgres.Tx) error { return errors.Join(add(ctx, tx, "undone"), broken) }), broken)
 	w.workspace("acme", "last")
 	rows, living := counts()
 	assert.Equal(t, []int{1, 4}, []int{rows, living}, "the next one puts all rows into one")
