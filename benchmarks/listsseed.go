@@ -159,8 +159,10 @@ func (c *crowd) fill(ctx context.Context) error {
 	if err := c.copy(ctx); err != nil {
 		return err
 	}
-	if _, err := c.db.Exec(ctx, "vacuum analyze"); err != nil { // as autovacuum would a while later
-		return err
+	for _, later := range []string{"vacuum analyze", "checkpoint"} { // as PostgreSQL would by itself, a while later
+		if _, err := c.db.Exec(ctx, later); err != nil {
+			return err
+		}
 	}
 	_, err := c.db.Exec(ctx, "create table seeded ()")
 	return err
