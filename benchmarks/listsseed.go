@@ -103,8 +103,8 @@ analyze seed_workspaces`
 // tagging gives each workspace two of the tags, a pair of key and value, its current run, and its
 // place in the lists: triggers have not seen the copies.
 const tagging = `
-insert into listed_workspaces (id, organization_id, project_id, name, last_run_at, deleted_at)
-    select id, organization_id, project_id, name, last_run_at, deleted_at from workspaces on conflict do nothing;
+insert into listed_workspaces (id, organization_id, project_id, name, lower_name, last_run_at, deleted_at)
+    select id, organization_id, project_id, name, lower(name collate "C"), last_run_at, deleted_at from workspaces on conflict do nothing;
 delete from workspace_counts;
 insert into workspace_counts (organization_id, project_id, living)
     select organization_id, project_id, count(*) from listed_workspaces where deleted_at is null group by 1, 2;

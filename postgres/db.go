@@ -53,9 +53,10 @@ var settings = map[string]string{
 	// What lists walk through is in memory or on a disk without arms. With the default of 4 the
 	// planner reads whole tables where an index has all that is asked for.
 	"random_page_cost": "1.1",
-	// What a filter of a list finds is kept in memory, 100,000 ids and more. Where the planner
-	// thinks that they do not fit, it looks for each workspace anew.
-	"work_mem": "16MB",
+	// What a filter of a list finds is kept in memory, hundreds of thousands of ids. Where the planner
+	// thinks that they do not fit, it goes through all of them for each workspace.
+	"work_mem":            "16MB",
+	"hash_mem_multiplier": "8",
 }
 
 // Open connects to the database at url (postgres://…) and checks that it answers.

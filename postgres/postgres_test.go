@@ -402,7 +402,7 @@ func TestSettingsOfAConnection(t *testing.T) {
 		return value
 	}
 	db := testdb.New(t)
-	for setting, want := range map[string]string{"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1", "work_mem": "16MB"} {
+	for setting, want := range map[string]string{"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1", "work_mem": "16MB", "hash_mem_multiplier": "8"} {
 		assert.Equal(t, want, show(db, setting), setting)
 	}
 	own, err := postgres.Open(ctx, testdb.URL(t)+"&work_mem=5MB")

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
+	"github.com/holdfast-run/holdfast/workspaces"
 )
 
 // Filter of runs. What is empty selects nothing away.
@@ -35,13 +36,19 @@ func (f Filter) page(ctx context.Context, tx postgres.Tx, org ids.Organization, 
 	if f.Nothing {
 		return nil, 0, nil
 	}
+	few := false
+	if !seen.All && workspace == "" {
+		if few, err = workspaces.SeesFew(ctx, tx, org, seen); err != nil {
+			return nil, 0, err
+		}
+	}
 	args := postgres.Args{
 		"organization_id": org, "workspace_id": workspace, "projects": seen.Projects, "visible": seen.Workspaces, "statuses": orEmpty(f.Statuses), "sources": orEmpty(f.Sources),
 		"operations": orEmpty(f.Operations), "username": f.User, "search": f.Search, "part": "%" + likeEscapes.Replace(f.Search) + "%",
 		"workspaces": orEmpty(f.Workspaces), "pools": orEmpty(f.Pools), "year": f.Year, "limit": f.Limit, "offset": f.Offset,
 	}
 	applies := map[string]bool{
-		"workspace": workspace != "", "scoped": !seen.All, "without plans": !f.PlanOnly, "statuses": len(f.Statuses) > 0, "going on": goingOn(f.Statuses), "sources": len(f.Sources) > 0,
+		"workspace": workspace != "", "sees few": !seen.All && few, "sees some": !seen.All && !few, "without plans": !f.PlanOnly, "statuses": len(f.Statuses) > 0, "going on": goingOn(f.Statuses), "sources": len(f.Sources) > 0,
 		"operations": len(f.Operations) > 0, "user": f.User != "", "search": f.Search != "", "year": f.Year != 0, "last year": f.LastYear, "workspaces": len(f.Workspaces) > 0, "pools": len(f.Pools) > 0,
 	}
 	statement := "RunsOnPage"

@@ -4,8 +4,10 @@
  where r.organization_id = @organization_id
 -- when: workspace
    and r.workspace_id = @workspace_id
--- when: scoped
+-- when: sees few
    and r.workspace_id in (select unnest(@visible::text[]) union all select x.id from workspaces x where x.project_id = any(@projects::text[]))
+-- when: sees some
+   and r.workspace_id in (select x.id from workspaces x where x.id = any(@visible::text[]) or x.project_id = any(@projects::text[]))
 -- when: without plans
    and not r.plan_only
 -- when: statuses

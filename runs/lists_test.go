@@ -79,4 +79,13 @@ func TestListsShowWhatOneSees(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, served, 1)
 	assert.Equal(t, 1, total)
+
+	// A reader of very many workspaces: their runs are looked for in the order of all.
+	w.exec("insert into workspace_counts (organization_id, project_id, living) values (@org, @project, 1000000)", postgres.Args{"org": org, "project": project})
+	list, _, err = w.runs.OrganizationRuns(ctx, member(authz.Grants{
+		Projects: map[ids.Project][]authz.Level{project: {"project:read"}}, Workspaces: map[ids.Workspace][]authz.Level{here: {"workspace:read"}},
+	}), "acme", Filter{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	assert.Equal(t, mine.ID, list[0].ID)
 }

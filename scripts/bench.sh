@@ -15,12 +15,22 @@ go build -buildvcs=false -o "$work/benchmarks" ./benchmarks
 args=()
 if [ -n "${ONLY:-}" ]; then args+=(-only "$ONLY"); fi
 if [ "${BENCH_LONG:-}" = 1 ]; then args+=(-long); fi
-# Lists walk through more memory than the processor can keep a map of in pages of 4 kB, and PostgreSQL
-# takes huge ones where the system has any (docs/configuration.md). They are given back at the end.
-if [[ ",${ONLY:-}," == *,lists,* ]] && [ -w /proc/sys/vm/nr_hugepages ]; then
-	before=$(cat /proc/sys/vm/nr_hugepages)
-	trap 'echo "$before" > /proc/sys/vm/nr_hugepages; rm -rf "$work"' EXIT
-	echo $((before + 1200)) > /proc/sys/vm/nr_hugepages
-	echo "Huge pages for PostgreSQL: $(awk '$1 == "HugePages_Free:" { print $2 }' /proc/meminfo)"
-fi
+# Lists walk through more memory than the processor keeps a map of in pages of 4 kB, and PostgreSQL takes
+# huge ones where the system has enough (docs/configuration.md). They are given back at the end.
+reserve_huge_pages() {
+	local file=/proc/sys/vm/nr_hugepages wanted
+	[ -w "$file" ] || return 0
+	before=$(cat "$file")
+	# An eighth of the memory, at most 2 GB, as the development stack gives it, and a little for the rest.
+	wanted=$(awk '$1 == "MemTotal:" { m = $2 / 8; if (m > 2097152) m = 2097152 } $1 == "Hugepagesize:" { print int(m * 1.1 / $2) }' /proc/meminfo)
+	trap 'rm -rf "$work"; { echo "$before" > /proc/sys/vm/nr_hugepages; } 2>/dev/null || true' EXIT
+	{ echo $((before + wanted)) > "$file"; } 2>/dev/null || true
+	if [ "$(cat "$file")" -ge $((before + wanted)) ]; then
+		echo "PostgreSQL gets huge pages: $wanted are reserved until the end."
+	else
+		{ echo "$before" > "$file"; } 2>/dev/null || true
+		echo "PostgreSQL gets no huge pages: the system does not give $wanted."
+	fi
+}
+if [[ ",${ONLY:-}," == *,lists,* ]]; then reserve_huge_pages; fi
 bin/holdfast dev --provider-mirror "$work/mirror" -- "$work/benchmarks" "${args[@]}"

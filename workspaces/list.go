@@ -96,11 +96,7 @@ type pageOf struct {
 	IDs   []string `db:"ids"`
 }
 
-// fewSeen is how many workspaces are put in order more quickly than they are looked for twice, to
-// be counted and for the page.
-const fewSeen = 3000
-
-// find gives what a filter selects, in the way that is the quickest for it.
+// find gives what a filter selects, in the way that is the quickest for it (decision 35).
 func find(ctx context.Context, tx postgres.Tx, args postgres.Args, applies map[string]bool) (pageOf, error) {
 	if applies["own pairs"] { // nothing is inherited, as a rule, and then much less has to be looked at
 		inherited, err := postgres.Value[bool](ctx, tx, queries.Get("PairsInherited"), args)
@@ -109,30 +105,28 @@ func find(ctx context.Context, tx postgres.Tx, args postgres.Args, applies map[s
 		}
 		applies["own pairs"], applies["inherited pairs"] = !inherited, inherited
 	}
-	if only(applies, "project") {
+	switch {
+	case nothingBut(applies, "project"):
 		total, err := postgres.Value[int](ctx, tx, queries.For("LivingCount", applies), args)
 		if err != nil {
 			return pageOf{}, err
 		}
 		return counted(ctx, tx, "LivingPage", total, args, applies)
-	}
-	byHits := applies["tags"] || applies["own pairs"] || applies["statuses"]
-	if byHits && (only(applies, "tags") || only(applies, "own pairs") || only(applies, "statuses")) {
-		hits, err := postgres.One[hits](ctx, tx, queries.For("HitCount", applies), args)
+	case nothingBut(applies, "tags"), nothingBut(applies, "own pairs"), nothingBut(applies, "statuses"):
+		found, err := postgres.One[hits](ctx, tx, queries.For("HitCount", applies), args)
 		if err != nil {
 			return pageOf{}, err
 		}
-		if hits.Dense {
-			return counted(ctx, tx, "DensePage", hits.Total, args, applies)
+		if found.Dense {
+			return counted(ctx, tx, "DensePage", found.Total, args, applies)
 		}
 	}
-	few := byHits || applies["inherited pairs"] || applies["any pair"]
+	few := applies["tags"] || applies["own pairs"] || applies["inherited pairs"] || applies["any pair"] || applies["statuses"]
 	if applies["scoped"] && !few {
-		seen, err := postgres.Value[int](ctx, tx, queries.Get("ScopeCount"), args)
-		if err != nil {
+		var err error
+		if few, err = seesFew(ctx, tx, args); err != nil {
 			return pageOf{}, err
 		}
-		few = seen <= fewSeen
 	}
 	page := "WorkspacePage"
 	if few {
@@ -141,14 +135,26 @@ func find(ctx context.Context, tx postgres.Tx, args postgres.Args, applies map[s
 	return postgres.One[pageOf](ctx, tx, queries.For(page, applies), args)
 }
 
-// only tells whether nothing but this selects, if even that.
-func only(applies map[string]bool, condition string) bool {
+// nothingBut tells whether no other condition selects.
+func nothingBut(applies map[string]bool, condition string) bool {
 	for other, applied := range applies {
 		if applied && other != condition {
 			return false
 		}
 	}
 	return true
+}
+
+// SeesFew tells whether a reader with this scope sees so few of an organization's workspaces that
+// what belongs to them is found more quickly by them than in the order of a list.
+func SeesFew(ctx context.Context, tx postgres.Tx, org ids.Organization, scope authz.Scope) (bool, error) {
+	return seesFew(ctx, tx, postgres.Args{"organization_id": org, "projects": scope.Projects, "workspaces": scope.Workspaces})
+}
+
+func seesFew(ctx context.Context, tx postgres.Tx, args postgres.Args) (bool, error) {
+	const few = 3000
+	seen, err := postgres.Value[int](ctx, tx, queries.Get("ScopeCount"), args)
+	return seen <= few, err
 }
 
 // hits are what one tag, pair or status finds.

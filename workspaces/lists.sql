@@ -136,11 +136,9 @@ select coalesce(sum(c.living), 0)::bigint + cardinality(@workspaces::text[])
   from workspace_counts c where c.organization_id = @organization_id and c.project_id = any(@projects::text[]);
 
 -- fragment: Living
--- What LivingCount counted.
-select w.id from listed_workspaces w where w.deleted_at is null and w.organization_id = @organization_id
--- when: project
-   and w.project_id = @project_id
--- always
+-- What LivingCount counted: only the project may select.
+select w.id from listed_workspaces w where w.deleted_at is null
+{Selected}
 
 -- name: LivingPage
 -- The ids on a page.
@@ -156,8 +154,9 @@ select w.id from listed_workspaces w where w.deleted_at is null and w.organizati
 
 -- name: HitCount
 -- How many workspaces are selected where one tag, pair or status is all that selects: they are
--- counted without a look at those that live. And whether these are so many of all that it is
--- quicker to walk through the list until the page is full than to put them in order.
+-- counted without a look at those that live. And whether these are so many of all, and not more
+-- than there is memory for, that it is quicker to walk through the list until the page is full
+-- than to put them in order.
 -- planned anew
 with counted as materialized (
     select (select count(*) from (
@@ -166,7 +165,7 @@ with counted as materialized (
 {Hits}
            )) as total
 )
-select total, total * 32 > (select c.reltuples from pg_class c where c.oid = 'listed_workspaces'::regclass) as dense from counted;
+select total, total <= 300000 and total * 32 > (select sum(c.living) from workspace_counts c where c.organization_id = @organization_id) as dense from counted;
 
 -- fragment: Dense
 -- What HitCount counted. "is true" keeps the planner from joining: all hits are kept in memory, and

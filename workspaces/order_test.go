@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-run/holdfast/authz"
 	"github.com/holdfast-run/holdfast/ids"
 	"github.com/holdfast-run/holdfast/postgres"
 	"github.com/holdfast-run/holdfast/workspaces"
@@ -28,8 +29,10 @@ func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 		kept bool
 	}
 	all := []placed{{"a", 3, true}, {"b", 0, false}, {"c", 5, true}, {"d", 3, true}, {"e", 0, true}, {"f", 1, false}, {"g", 3, false}, {"B", 2, true}, {"h", 0, true}}
+	var project ids.Project
 	for _, p := range append(all, placed{"deleted", 4, true}) {
 		ws := w.workspace("acme", p.name)
+		project = ws.Project
 		if p.kept {
 			w.mark(ws.ID)
 		}
@@ -54,25 +57,36 @@ func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 	}
 	orders["-current-run.created-at"] = orders[""]
 	filters := map[string]workspaces.Filter{
-		"nothing": {}, "a tag": {Tags: []string{"kept"}}, "a pair": {Bindings: []workspaces.TagBinding{{Key: "kept", Value: "yes"}}},
+		"nothing": {}, "the project": {Project: project}, "any name": {WildcardName: "*"},
+		"a tag": {Tags: []string{"kept"}}, "a pair": {Bindings: []workspaces.TagBinding{{Key: "kept", Value: "yes"}}},
 		"a status": {RunStatuses: []string{"plan_failed"}}, "a tag and a status": {Tags: []string{"kept"}, RunStatuses: []string{"plan_failed"}},
 	}
-	for _, others := range []int{0, 1000} { // of which PostgreSQL believes that they are in the table too
-		w.decide(fmt.Sprintf("update pg_class set reltuples = %d where oid = 'listed_workspaces'::regclass", len(all)+others))
+	visitor := w.nobody
+	visitor.Name, visitor.Roles = "a reader of the project", map[ids.Organization]authz.Role{w.acme.ID: authz.Member}
+	visitor.Grants = map[ids.Organization]authz.Grants{w.acme.ID: {Projects: map[ids.Project][]authz.Level{project: {"workspace:read"}}}}
+	for _, others := range []int{0, 1_000_000} { // workspaces of which the counts tell, besides
+		w.decide(fmt.Sprintf("insert into workspace_counts (organization_id, project_id, living) values ('%s', '%s', %d)", w.acme.ID, project, others))
 		for sort, order := range orders {
 			for by, filter := range filters {
+				if counted := by == "nothing" || by == "the project"; counted && others > 0 {
+					continue
+				}
 				var want []string
 				for _, p := range slices.SortedFunc(slices.Values(all), order) {
-					if by == "nothing" || p.kept {
+					if p.kept || by == "nothing" || by == "the project" || by == "any name" {
 						want = append(want, p.name)
 					}
 				}
 				filter.Sort = sort
 				for size := 1; size <= len(all)+1; size++ {
-					assert.Equalf(t, want, w.names(filter, size, len(want)), "sorted by %q, found by %s, pages of %d, others %d", sort, by, size, others)
+					for _, reader := range []authz.Actor{w.member, visitor} {
+						got := w.names(reader, filter, size, len(want))
+						assert.Equalf(t, want, got, "%s, sorted by %q, found by %s, pages of %d, others %d", reader.Name, sort, by, size, others)
+					}
 				}
 			}
 		}
+		w.decide(fmt.Sprintf("delete from workspace_counts where living = %d", others))
 	}
 }
 
@@ -86,17 +100,18 @@ func (w world) mark(id ids.Workspace) {
 		if _, err := tx.Exec(ctx, "set local session_replication_role = replica"); err != nil { // a run would need all that a run needs
 			return err
 		}
-		_, err := tx.Exec(ctx, "insert into current_runs (workspace_id, organization_id, run_id, status) select id, organization_id, 'run-of-' || id, 'plan_failed' from workspaces where id = $1", id)
+		_, err := tx.Exec(ctx, `insert into current_runs (workspace_id, organization_id, run_id, status)
+			select id, organization_id, 'run-of-' || id, 'plan_failed' from workspaces where id = $1`, id)
 		return err
 	}))
 }
 
 // names are those on all pages of a list, and on two beyond its end.
-func (w world) names(filter workspaces.Filter, size, total int) (names []string) {
+func (w world) names(reader authz.Actor, filter workspaces.Filter, size, total int) (names []string) {
 	w.Helper()
 	for number := 1; number <= total/size+3; number++ {
 		filter.Page = workspaces.Page{Number: number, Size: size}
-		list, counted, err := w.List(ctx, w.member, "acme", filter)
+		list, counted, err := w.List(ctx, reader, "acme", filter)
 		require.NoErrorf(w, err, "sorted by %q, page %d of %d", filter.Sort, number, size)
 		assert.Equal(w, total, counted)
 		assert.LessOrEqual(w, len(list), size)
@@ -136,7 +151,8 @@ func TestWorkspacesAreCountedWithoutWaiting(t *testing.T) {
 	w := newWorld(t)
 	copied := w.workspace("acme", "first")
 	add := func(ctx context.Context, tx postgres.Tx, name string) error {
-		_, err := tx.Exec(ctx, "insert into workspaces (id, organization_id, project_id, name) select 'ws-' || $1, organization_id, project_id, $1 from workspaces where id = $2", name, copied.ID)
+		_, err := tx.Exec(ctx, `insert into workspaces (id, organization_id, project_id, name)
+			select 'ws-' || $1, organization_id, project_id, $1 from workspaces where id = $2`, name, copied.ID)
 		return err
 	}
 	counts := func() (rows, living int) {

@@ -72,7 +72,8 @@ func newWorld(t *testing.T) world {
 func assertListed(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	const unlike = `select id from workspaces w full join listed_workspaces l using (id)
-        where (w.organization_id, w.project_id, w.name, w.last_run_at, w.deleted_at) is distinct from (l.organization_id, l.project_id, l.name, l.last_run_at, l.deleted_at)`
+        where (w.organization_id, w.project_id, w.name, lower(w.name), w.last_run_at, w.deleted_at)
+              is distinct from (l.organization_id, l.project_id, l.name, l.lower_name, l.last_run_at, l.deleted_at)`
 	const miscounted = `select project_id from (select organization_id, project_id, count(*) as living from workspaces where deleted_at is null group by 1, 2) w
         full join (select organization_id, project_id, sum(living) as living from workspace_counts group by 1, 2) c using (organization_id, project_id)
         where coalesce(w.living, 0) <> coalesce(c.living, 0)`
