@@ -21,6 +21,7 @@ type Membership struct {
 	Role             authz.Role
 	Status           string // StatusActive or StatusInvited
 	Email            string
+	TwoFactor        bool // the user has a second factor
 	CreatedAt        time.Time
 	Teams            []ids.Team
 }

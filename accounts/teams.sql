@@ -161,6 +161,7 @@ returning t.expires_at is null or t.expires_at > clock_timestamp();
 
 -- fragment: MembershipColumns
 m.id, m.organization_id as organization, o.name as organization_name, m.user_id as user, m.role, m.status, u.email, m.created_at,
+       exists (select from totp_factors f where f.user_id = u.id and f.confirmed_at is not null) as two_factor,
        array(select t.id from teams t where t.organization_id = m.organization_id and ((t.is_owners and m.role = 'owner')
                 or exists (select from team_memberships tm where tm.team_id = t.id and tm.user_id = m.user_id)) order by t.id) as teams
 

@@ -20,7 +20,7 @@ type userView struct {
 	AvatarURL        string          `jsonapi:"attr,avatar-url"`
 	IsServiceAccount bool            `jsonapi:"attr,is-service-account"`
 	IsSiteAdmin      bool            `jsonapi:"attr,is-site-admin"`
-	TwoFactor        twoFactor       `jsonapi:"attr,two-factor"`
+	TwoFactor        *twoFactor      `jsonapi:"attr,two-factor,omitempty"` // of the user itself, and where memberships are shown
 	Permissions      userPermissions `jsonapi:"attr,permissions"`
 
 	// Of the user itself and for site admins, while SCIM is on.
@@ -33,6 +33,8 @@ type twoFactor struct {
 	Enabled  bool `json:"enabled"`
 	Verified bool `json:"verified"`
 }
+
+func newTwoFactor(has bool) *twoFactor { return &twoFactor{Enabled: has, Verified: has} }
 
 type userPermissions struct {
 	CanCreateOrganizations bool `json:"can-create-organizations"`
@@ -64,7 +66,7 @@ func (s *server) accountDetails(r *request) (answer, error) {
 		return answer{}, err
 	}
 	view := newUserView(r.actor, u)
-	view.TwoFactor = twoFactor{Enabled: factor.EnrolledAt != nil, Verified: factor.EnrolledAt != nil}
+	view.TwoFactor = newTwoFactor(factor.EnrolledAt != nil)
 	view, err = s.withStanding(r, view, u.ID)
 	return ok(view), err
 }

@@ -11,14 +11,14 @@ import (
 
 // adminUserView is a user as site admins see it.
 type adminUserView struct {
-	ID               string    `jsonapi:"primary,users"`
-	Username         string    `jsonapi:"attr,username"`
-	Email            string    `jsonapi:"attr,email"`
-	AvatarURL        string    `jsonapi:"attr,avatar-url"`
-	TwoFactor        twoFactor `jsonapi:"attr,two-factor"`
-	IsAdmin          bool      `jsonapi:"attr,is-admin"`
-	IsSuspended      bool      `jsonapi:"attr,is-suspended"`
-	IsServiceAccount bool      `jsonapi:"attr,is-service-account"`
+	ID               string     `jsonapi:"primary,users"`
+	Username         string     `jsonapi:"attr,username"`
+	Email            string     `jsonapi:"attr,email"`
+	AvatarURL        string     `jsonapi:"attr,avatar-url"`
+	TwoFactor        *twoFactor `jsonapi:"attr,two-factor"`
+	IsAdmin          bool       `jsonapi:"attr,is-admin"`
+	IsSuspended      bool       `jsonapi:"attr,is-suspended"`
+	IsServiceAccount bool       `jsonapi:"attr,is-service-account"`
 
 	// By whom it is shut out (extensions): a site admin, or the identity provider.
 	SuspendedAt   *time.Time `jsonapi:"attr,suspended-at,iso8601"`
@@ -44,7 +44,7 @@ func newAdminUserView(u accounts.SiteUser, names map[ids.Organization]string) *a
 	}
 	return &adminUserView{
 		ID: string(u.ID), Username: u.Username, Email: u.Email, AvatarURL: "/api/v2/users/" + string(u.ID) + "/avatar",
-		TwoFactor: twoFactor{Enabled: u.TwoFactor, Verified: u.TwoFactor}, IsAdmin: u.SiteAdmin, IsSuspended: u.ShutOut(), SuspendedAt: u.SuspendedAt, DeactivatedAt: u.DeactivatedAt, IsServiceAccount: u.ServiceAccount,
+		TwoFactor: newTwoFactor(u.TwoFactor), IsAdmin: u.SiteAdmin, IsSuspended: u.ShutOut(), SuspendedAt: u.SuspendedAt, DeactivatedAt: u.DeactivatedAt, IsServiceAccount: u.ServiceAccount,
 		related: relations{"organizations": organizations},
 	}
 }

@@ -61,20 +61,21 @@ func (s *server) membershipIncludes(r *request, wanted includes, list ...account
 	return included, nil
 }
 
-// memberViews draws users with the addresses that their memberships show anyway.
+// memberViews draws users with what their memberships tell of them: their addresses, and whether
+// they have a second factor.
 func (s *server) memberViews(r *request, users []ids.User, list []accounts.Membership) ([]view, error) {
 	found, err := s.Accounts.ShowUsers(r.ctx, users)
 	if err != nil {
 		return nil, err
 	}
-	addresses := map[ids.User]string{}
+	of := map[ids.User]accounts.Membership{}
 	for _, m := range list {
-		addresses[m.User] = m.Email
+		of[m.User] = m
 	}
 	drawn := make([]view, 0, len(found))
 	for _, u := range found {
 		v := newUserView(r.actor, u)
-		v.Email = addresses[u.ID]
+		v.Email, v.TwoFactor = of[u.ID].Email, newTwoFactor(of[u.ID].TwoFactor)
 		drawn = append(drawn, v)
 	}
 	return drawn, nil

@@ -140,6 +140,21 @@ func TestClientMemberships(t *testing.T) {
 	list, err := w.client.OrganizationMemberships.List(ctx, "acme", &tfe.OrganizationMembershipListOptions{Status: tfe.OrganizationMembershipInvited})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)
+
+	w.enrol("bob", w.bob)
+	list, err = w.client.OrganizationMemberships.List(ctx, "acme", &tfe.OrganizationMembershipListOptions{Include: []tfe.OrgMembershipIncludeOpt{tfe.OrgMembershipUser}})
+	require.NoError(t, err)
+	factors := map[string]*tfe.TwoFactor{}
+	for _, m := range list.Items {
+		factors[m.User.Username] = m.User.TwoFactor
+	}
+	assert.Equal(t, &tfe.TwoFactor{Enabled: true, Verified: true}, factors["bob"])
+	assert.Equal(t, &tfe.TwoFactor{}, factors["ann"])
+	require.NoError(t, w.client.TeamMembers.Add(ctx, team.ID, tfe.TeamMemberAddOptions{Usernames: []string{"bob"}}))
+	_, shown := w.send("GET", "/api/v2/teams/"+team.ID+"?include=users", w.ann, "")
+	assert.Contains(t, shown, `"username":"bob"`)
+	assert.NotContains(t, shown, "two-factor", "elsewhere only users themselves are told")
+
 	list, err = w.client.OrganizationMemberships.List(ctx, "acme", &tfe.OrganizationMembershipListOptions{Emails: []string{"bob@acme.test"}})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)

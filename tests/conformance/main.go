@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -80,7 +79,8 @@ func run(ctx context.Context, o options) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	answering, err := answer()
+	// The suite gives this address to run tasks and notifications: 200 to everything.
+	answering, err := serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	if err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func report(l lists, o options, results []result) error {
 	return nil
 }
 
-// answer serves 200 to everything: the suite gives its address to run tasks and notifications.
-func answer() (net.Listener, error) {
+// serve answers on this machine until the listener is closed.
+func serve(handler http.Handler) (net.Listener, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-		go func() { _ = server.Serve(listener) }() // until the listener is closed
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
+		go func() { _ = server.Serve(listener) }()
 	}
 	return listener, err
 }
@@ -173,7 +173,7 @@ func (r *runner) all(ctx context.Context, jobs []job) error {
 		return err
 	}
 	for _, server := range slices.Sorted(maps.Keys(alone)) {
-		if err := r.against(ctx, alone[server], 1); err != nil { // one of the name pricedServer has a cost command
+		if err := r.against(ctx, alone[server], 1); err != nil { // one of the name pricedServer has a cost command, and acquaintedServer people
 			return err
 		}
 	}
@@ -223,9 +223,18 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 	if err := errors.Join(r.peopled(ctx, server), user.prove(ctx)); err != nil {
 		return errors.Join(err, server.Stop())
 	}
+	address := server.Address()
+	if jobs[0].Alone == acquaintedServer {
+		between, err := (&acquaintance{holdfast: r.holdfast, server: server}).listen()
+		if err != nil {
+			return errors.Join(err, server.Stop())
+		}
+		defer between.Close()
+		address = "http://" + between.Addr().String()
+	}
 	environ := stack.PlainEnviron()
 	for name, value := range map[string]string{
-		"TFE_ADDRESS": server.Address(), "TFE_TOKEN": server.Token(), "SSL_CERT_FILE": server.Environ["SSL_CERT_FILE"],
+		"TFE_ADDRESS": address, "TFE_TOKEN": server.Token(), "SSL_CERT_FILE": server.Environ["SSL_CERT_FILE"],
 		"TFE_ADMIN_PROVISION_LICENSES_TOKEN": server.Token(), "TFC_RUN_TASK_URL": r.callback,
 	} {
 		environ = append(environ, name+"="+value)
@@ -247,15 +256,8 @@ func (r *runner) against(ctx context.Context, jobs []job, parallel int) error {
 // peopled makes the user whom the suite expects on every site besides the one it works as.
 func (r *runner) peopled(ctx context.Context, server *stack.Stack) error {
 	const name = "admin-security-maintenance"
-	create := exec.CommandContext(ctx, r.holdfast, "admin", "users", "create", name, "--email", name+"@tfe.local", "--site-admin")
-	create.Env = stack.PlainEnviron()
-	for variable, value := range server.Environ {
-		create.Env = append(create.Env, variable+"="+value)
-	}
-	if out, err := create.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the user %s: %w\n%s", name, err, out)
-	}
-	return nil
+	_, err := operate(ctx, r.holdfast, server, "", "users", "create", name, "--email", name+"@tfe.local", "--site-admin")
+	return err
 }
 
 // work1 takes jobs until there are none. One that cannot work still empties the queue.
