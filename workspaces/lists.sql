@@ -165,7 +165,7 @@ with counted as materialized (
 {Hits}
            )) as total
 )
-select total, total <= 300000 and total * 32 > (select sum(c.living) from workspace_counts c where c.organization_id = @organization_id) as dense from counted;
+select total, total <= 300000 and total * 32 > (select coalesce(sum(c.living), 0) from workspace_counts c where c.organization_id = @organization_id) as dense from counted;
 
 -- fragment: Dense
 -- What HitCount counted. "is true" keeps the planner from joining: all hits are kept in memory, and

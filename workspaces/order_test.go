@@ -61,6 +61,12 @@ func TestPagesOfAnySizeMakeUpTheList(t *testing.T) {
 		"a tag": {Tags: []string{"kept"}}, "a pair": {Bindings: []workspaces.TagBinding{{Key: "kept", Value: "yes"}}},
 		"a status": {RunStatuses: []string{"plan_failed"}}, "a tag and a status": {Tags: []string{"kept"}, RunStatuses: []string{"plan_failed"}},
 	}
+	for by, filter := range filters { // where there is nothing at all
+		list, total, err := w.List(ctx, system, "other", filter)
+		require.NoError(t, err, by)
+		assert.Empty(t, list)
+		assert.Zero(t, total)
+	}
 	visitor := w.nobody
 	visitor.Name, visitor.Roles = "a reader of the project", map[ids.Organization]authz.Role{w.acme.ID: authz.Member}
 	visitor.Grants = map[ids.Organization]authz.Grants{w.acme.ID: {Projects: map[ids.Project][]authz.Level{project: {"workspace:read"}}}}
